@@ -234,7 +234,7 @@ def render_frameworks_table() -> str:
             host = importlib.import_module(
                 f"evalgate.wings.frameworks.worker.{name.replace('-', '_')}"
             ).Host
-            told = cell((type(driver).__doc__ or "").strip().rstrip("."))
+            told = cell(driver.__doc__ or "")
             rows.append(
                 f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |"
             )
@@ -270,9 +270,10 @@ def render_ces_fields() -> str:
     for shape in sorted(messages, key=lambda each: each.__doc__ or ""):
         row = fields.setdefault((shape.__doc__ or "").rstrip("."), {each: [] for each in Handling})
         for name in shape.model_fields:
-            row[shapes.handling_of(shape, name)].append(f"`{shapes.key_of(shape, name)}`")
-            if (values := shapes.enum_in(shape, name)) is not None:
-                of_enums.setdefault(values, set()).add(shapes.handling_of(shape, name))
+            field = shapes.fields_of(shape)[name]
+            row[field.handling].append(f"`{field.key}`")
+            if field.enum is not None:
+                of_enums.setdefault(field.enum, set()).add(field.handling)
     values_of: dict[str, dict[Handling, list[str]]] = {}
     for values, handlings in sorted(of_enums.items(), key=lambda each: each[0].__doc__ or ""):
         row = values_of.setdefault(

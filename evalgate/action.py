@@ -20,7 +20,7 @@ from evalgate.config import Door, load, settings as config_settings
 from evalgate.config.context import run_of
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
-from evalgate.gate import earlier, merge, post, prepare, progress, run
+from evalgate.gate import merge, post, prepare, progress, run, store
 from evalgate.github import events, forks, publish
 from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
@@ -193,8 +193,8 @@ def conclude(
     try:
         with errors.paths_explained():
             settings, event = _read_request(environ)
-            path = journal or settings.root / settings.output / earlier.JOURNALS[earlier.HEAD]
-            progress = earlier.progress(path, workflow_run=run_of(environ))
+            path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
+            progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"
         posting = _open_posting(environ, settings, event)

@@ -3,16 +3,15 @@ output."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from evalgate.config import load
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
-from evalgate.gate import compare_files, prepare, run as gate_run
+from evalgate.gate import prepare, run as gate_run, stored_results
 from evalgate.model import Report, VerdictKind
 
 __all__ = [
@@ -43,7 +42,7 @@ def discover(root: str | Path = ".", **options: Any) -> Project:
     calls. `options` as in `load_settings`.
 
     Raises NothingToDo if nothing matches, ConfigError for an invalid option."""
-    return prepare.prepare(load_settings(root, **options), environ=os.environ)
+    return prepare.prepare(load_settings(root, **options))
 
 
 def run(settings: Settings, context: Context | None = None) -> Report:
@@ -68,10 +67,10 @@ def compare(
 
     Writes the reports as `run` does. Raises ConfigError if a file cannot be read."""
     settings = settings or load_settings()
-    return compare_files.compare(
+    return stored_results.compare(
         settings, context or _local_context(settings), base=Path(base), head=Path(head)
     )
 
 
 def _local_context(settings: Settings) -> Context:
-    return prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+    return prepare.make_context(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 import pkgutil
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
@@ -21,6 +22,8 @@ Environ: TypeAlias = Mapping[str, str]
 
 Redactor: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
+Log: TypeAlias = Callable[[str], None]
+"""Takes a line for users."""
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
@@ -34,6 +37,16 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
 def digest_of(text: str, length: int | None = None) -> str:
     """The hex digits of a text's SHA-256 digest; the first `length` of them."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
+)
+
+
+def digest(value: Any) -> str:
+    """16 hex digits of the canonical JSON of a value."""
+    return digest_of(_CANONICAL.encode(value), 16)
 
 
 def member(document: Any, key: str) -> Any:

@@ -362,16 +362,16 @@ class AgentDriver(ABC):
     can be made of, in a module that makes none; `package`: the framework's name in the package
     index."""
 
-    name: ClassVar[str]
-    options: ClassVar[type[BaseModel]]
+    name: str
+    options: type[BaseModel]
     argument: ClassVar[str] = "path"
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
-    modules: ClassVar[AbstractSet[str]] = frozenset()
-    makers: ClassVar[AbstractSet[str]] = frozenset()
-    parts: ClassVar[AbstractSet[str]] = frozenset()
-    package: ClassVar[str] = ""
+    modules: AbstractSet[str] = frozenset()
+    makers: AbstractSet[str] = frozenset()
+    parts: AbstractSet[str] = frozenset()
+    package: str = ""
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

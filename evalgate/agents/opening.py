@@ -25,7 +25,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -110,7 +109,7 @@ def open_agents(
     starting: CommonStart | None = None,
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
-    """Open the agents of one side's suites, by `fingerprints.agent_key`; close them at the end.
+    """Open the agents of one side's suites, by `AgentUse.key`; close them at the end.
 
     `root`: absolute path of the side's checkout. `settings`: head's; its tool recordings answer
     both sides, after a side's own. `judge_keys`: see `AgentVariables`. `starting`: makes the sides
@@ -118,7 +117,7 @@ def open_agents(
     evalgate's rights."""
     suites_by_agent: defaultdict[str, list[Suite]] = defaultdict(list)
     for suite in suites:
-        suites_by_agent[fingerprints.agent_key(suite.agent)].append(suite)
+        suites_by_agent[suite.agent.key].append(suite)
     starting = starting or CommonStart()
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):
@@ -177,7 +176,7 @@ def ask_once(
     with open_agents(
         [suite], settings, context, root=settings.root, judge_keys=judge_keys, sandboxes=sandboxes
     ) as pools:
-        agent = pools[fingerprints.agent_key(suite.agent)]
+        agent = pools[suite.agent.key]
         with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)) as conversation:
             text = question(agent)
             if text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -42,8 +41,8 @@ class PythonDriver(AgentDriver):
     must have. `host`: see `python_process.prepare_launch`."""
 
     name = "python"
-    framework: ClassVar[str] = ""
-    host: ClassVar[str] = "python"
+    framework = ""
+    host = "python"
     options = CallOptions
     argument = "call"
     tools = DriverTools.ASKS

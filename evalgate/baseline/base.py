@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -38,14 +36,14 @@ from evalgate.model import (
     cases_of,
 )
 from evalgate.model.deviations import OURS
-from evalgate.results import file, history, stores
+from evalgate.results import file, history
 from evalgate.results.file import Stored
-from evalgate.results.stores import BaselineFolder
+from evalgate.results.history import BaselineFolder
 from evalgate.simulation import user
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
+from evalgate.values import Environ, Log, Sentence, Wording, frozen_dataclass
 
 
 @frozen_dataclass
@@ -190,7 +188,7 @@ def _from_file(
         measured_at=stored.run.started_at,
         notes=(unknown_rules,) if settings.policy == "both" and rule_base is None else (),
     )
-    origin = stores.aged(origin, settings=settings, current_moment=context.moment)
+    origin = history.aged(origin, settings, context)
     project = BaseProject() if rule_base is None else rule_base.project
     return _of_results(suites, stored, origin=origin, project=project)
 
@@ -225,7 +223,6 @@ def _from_git(
 ) -> Base:
     """The base of a commit. `baseline`: store, rerun, or auto: a rerun, with stored results of
     agents that cannot be run again."""
-    source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -241,11 +238,12 @@ def _from_git(
                 under=context.cache / "bases",
             )
         )
-        base = _checked_out(settings, suites, context, repo, stack, source=source)
+        base = _checked_out(settings, suites, context, repo, stack)
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
-        store = stores.open_store(named_by, repo, root=settings.root, say=say)
+        store = history.open_store(named_by, repo, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
+        source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
         return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_error_text(error)}")
     remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
     if baseline == "rerun" or (baseline == "auto" and not remote_keys):
@@ -275,28 +273,28 @@ def _of_today(
     repo: Repository,
     origin: BaseOrigin,
     *,
-    say: Callable[[str], None],
+    say: Log,
 ) -> tuple[Stored, BaseOrigin] | None:
     """The stored results of the commit of `origin`, and their origin; None if they are older than
     the last change of the provider, because another model produced them."""
-    nearest = stores.find(store, repo, origin.commit, say=say)
+    nearest = history.find(store, repo, origin.commit, say=say)
     if nearest is None:
         return None
-    stored_run, stored = nearest
+    distance, stored_run, stored = nearest
     measured_at = stored.run.started_at or stored_run.saved_at
     drift_time = None
     with suppress(EvalgateError):  # the run reports a history that cannot be read
         drift_time = history.drifted_at(history.read_history(store))
-    if drift_time is not None and stores.moment(measured_at) < drift_time:
+    if drift_time is not None and history.moment(measured_at) < drift_time:
         say(
             f"the results of {stored_run.commit[:7]} were not used: "
             f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
         )
         return None
     stored_origin = dataclasses.replace(
-        origin, source=BaseSource.STORE, measured_at=measured_at, distance=stored_run.distance
+        origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance
     )
-    return stored, stores.aged(stored_origin, settings=settings, current_moment=context.moment)
+    return stored, history.aged(stored_origin, settings, context)
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
@@ -339,31 +337,24 @@ def _checked_out(
     context: Context,
     repo: Repository,
     stack: ExitStack,
-    *,
-    source: BaseSource,
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
     UnavailableError if its commit is unknown."""
-    base_commit = commit.pick_base(
+    origin = commit.pick_base(
         repo, base=settings.base, event_base=context.event_base, environ=context.environ
     )
-
-    origin = functools.partial(
-        BaseOrigin, source=source, commit=base_commit.sha, found_by=base_commit.how
-    )
-    notes: list[Wording] = [base_commit.note] if base_commit.note else []
     try:
-        checkout = stack.enter_context(commit.checked_out(repo, base_commit.sha))
+        checkout = stack.enter_context(commit.checked_out(repo, origin.commit))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
         problem: Wording = error.message if is_new else _error_text(error)
-        return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
-    context.say(f"base {base_commit.sha[:7]} ({base_commit.how}) checked out")
+        return Base(origin=origin, problem=problem, no_agent=is_new)
+    context.say(f"base {origin.commit[:7]} ({origin.found_by}) checked out")
     base_project = BaseProject()
     root = None
     no_agent = False
     base_failed = False
-    notes += checkout.notes
+    notes = [*origin.notes, *checkout.notes]
     try:
         base_project = read(settings, checkout.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, checkout)
@@ -384,7 +375,7 @@ def _checked_out(
         root = checkout.root
         notes += _lend(settings, suites, context, base_project, root)
     return Base(
-        origin=origin(notes=tuple(notes)),
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
         root=root,
         top=checkout.tree,
         project=base_project,
@@ -679,7 +670,7 @@ def _only_stored(
         if not base.problem or (has_results and not is_empty):
             return _of_results(suites, stored, origin=origin, project=project, top=base.top)
     return Base(
-        origin=base.origin,
+        origin=dataclasses.replace(base.origin, source=BaseSource.STORE),
         project=project,
         problem=base.problem if stored_side is not None or is_unread else not_stored,
         no_agent=base.no_agent,
@@ -701,7 +692,7 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
         or agents_module.is_remote(head_agent)
     ):
         return False
-    is_same = fingerprints.agent_key(head_agent) == fingerprints.agent_key(base_agent)
+    is_same = head_agent.key == base_agent.key
     return (
         is_same
         and of_agents(settings) == of_agents(base_settings)
@@ -816,68 +807,46 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     same agent, because a changed agent may have changed it. For stored results always. `reused`:
     the suites with reused stored trials."""
     notes: list[Wording] = []
-    stored_agents = _stored_agents(base)
+    stored_keys = _stored_keys(base)
     for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
-        inputs = head.inputs.get(fingerprints.agent_key(head_suite.agent))
-        head_environment = head.agents.get(fingerprints.agent_key(head_suite.agent), {})
-        key = fingerprints.agent_key(base_suite.agent)
+        inputs = head.inputs.get(head_suite.agent.key)
+        head_environment = head.agents.get(head_suite.agent.key, {})
+        key = base_suite.agent.key
         if inputs and rerun.inputs.get(key) == inputs:
             notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
-        if head_suite.key in reused and head_suite.key in stored_agents:
-            stored_environment = stored_agents[head_suite.key].environment
+        if base.stored and head_suite.key in reused and head_suite.key in stored_keys:
+            stored_environment = base.stored.run.agents.get(stored_keys[head_suite.key], {})
             notes += _other_environment(stored_environment, head_environment, is_same=False)
     yield from dict.fromkeys(notes)
 
 
-def environments_of(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
-    """The environment that every agent of the base's run reported, by `agent_key`; the stored one
-    if it did not run."""
-    agent_environments = dict(run.agents)
-    for key, stored in _agents_of(base, run):
-        if stored.environment and not agent_environments.get(key):
-            agent_environments[key] = stored.environment
-    return agent_environments
+def details_of(
+    base: Base, run: Run
+) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, AgentDescription]]:
+    """The environments and the descriptions of the agents of the base's run. An agent that did not
+    run has those of the stored results, with the files of the base's checkout, if any; under its
+    own key, and under that of the suite's agent."""
+    stored_run = run if base.stored is None else base.stored.run
+    stored_keys = _stored_keys(base)
+    environments = dict(run.agents)
+    descriptions = dict(run.descriptions)
+    for suite in (suite for suite in run.suites if suite.key in stored_keys):
+        stored_key = stored_keys[suite.key]
+        stored_description = stored_run.descriptions.get(stored_key)
+        for key in (stored_key, suite.agent.key):
+            if not environments.get(key) and stored_run.agents.get(stored_key):
+                environments[key] = stored_run.agents[stored_key]
+            description = descriptions.get(key, AgentDescription())
+            if stored_description is not None and not description.packages:
+                files = description.files or stored_description.files
+                descriptions[key] = dataclasses.replace(stored_description, files=files)
+    return environments, descriptions
 
 
-def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
-    """The description of every agent of the base's run by `agent_key`, with the files of the base's
-    checkout, if any."""
-    agent_descriptions = dict(run.descriptions)
-    for key, stored in _agents_of(base, run):
-        description = agent_descriptions.get(key, AgentDescription())
-        if stored.description is not None and not description.packages:
-            files = description.files or stored.description.files
-            agent_descriptions[key] = dataclasses.replace(stored.description, files=files)
-    return agent_descriptions
-
-
-class _StoredAgent(NamedTuple):
-    """An agent in the stored results."""
-
-    key: str
-    environment: Mapping[str, str]
-    description: AgentDescription | None
-
-
-def _agents_of(base: Base, run: Run) -> Iterator[tuple[str, _StoredAgent]]:
-    """The stored agents of a run's suites, each by its own key and by that of the suite's agent."""
-    stored_agents = _stored_agents(base)
-    for suite in run.suites:
-        if stored := stored_agents.get(suite.key):
-            yield stored.key, stored
-            yield fingerprints.agent_key(suite.agent), stored
-
-
-def _stored_agents(base: Base) -> dict[str, _StoredAgent]:
-    """The agents in the stored results, by head's name of a suite."""
-    if base.stored is None:
-        return {}
-    run = base.stored.run
-    keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in _stored_suites(base)}
+def _stored_keys(base: Base) -> dict[str, str]:
+    """The keys of the agents in the stored results, by head's name of a suite."""
     return {
-        suite: _StoredAgent(key, run.agents.get(key, {}), run.descriptions.get(key))
-        for suite, key in keys.items()
-        if suite in base.reusable
+        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
     }
 
 

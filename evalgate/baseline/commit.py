@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
 from evalgate.config import places
 from evalgate.errors import UnavailableError
+from evalgate.model import BaseOrigin, BaseSource
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
@@ -23,27 +23,15 @@ from evalgate.values import Environ, Sentence, Wording, frozen_dataclass
 DEEPENING = (50, 500, 5000)
 """Numbers of commits that are fetched, step by step, until base and head have a common ancestor."""
 
-CommitSource = Literal["merge-base", "base", "given"]
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
-
-
-@frozen_dataclass
-class BaseCommit:
-    """The commit to compare with; it is in the repository, and can be checked out.
-
-    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch if no
-    merge base was found (`note` has the reason), `given` for a commit or tag that the user
-    named."""
-
-    sha: str
-    how: CommitSource
-    note: Wording = ""
 
 
 def pick_base(
     repo: Repository, *, base: str, event_base: str, environ: Environ | None = None
-) -> BaseCommit:
-    """The base of the checked out commit, fetched if the repository lacks it.
+) -> BaseOrigin:
+    """The base of the checked out commit, fetched if the repository lacks it. It is found by
+    `merge-base` of the base branch and head, `base` (the tip of the base branch, if there is no
+    merge base; a note has the reason), or `given` (a commit or tag that the user named).
 
     `base`: a SHA or tag, used directly, or a branch, whose merge base with it is used. Otherwise,
     if it is GitHub's test merge, its first parent. Otherwise the merge base with `event_base`, a
@@ -63,7 +51,7 @@ def pick_base(
     is_tested = is_merge_ref and variables.get("GITHUB_SHA") == head_sha and len(parents) == 2
     if is_tested or (is_test_merge(parents, subject) and parents[0] == event_base):
         _ensure(repo, parents[0])
-        return BaseCommit(sha=parents[0], how="merge-base")
+        return _origin(parents[0], "merge-base")
     if event_base:
         _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, head=head_sha)
@@ -94,20 +82,20 @@ def is_test_merge(parents: tuple[str, ...], subject: str) -> bool:
     return match is not None and parents == (match[2], match[1])
 
 
-def _base_commit(repo: Repository, base: str, *, head: str) -> BaseCommit:
+def _base_commit(repo: Repository, base: str, *, head: str) -> BaseOrigin:
     branch = _local_branch(repo, base, head=head)
     if branch:
         return _merge_base(repo, branch, head=head)
     sha = repo.resolve(base)
     if sha:
-        return BaseCommit(sha=sha, how="given")
+        return _origin(sha, "given")
     if git.is_full_sha(base):
         _ensure(repo, base)
-        return BaseCommit(sha=base, how="given")
+        return _origin(base, "given")
     if tip := _fetched(repo, f"refs/heads/{base}"):
         return _merge_base(repo, tip, head=head)
     if tip := _fetched(repo, f"refs/tags/{base}"):
-        return BaseCommit(sha=tip, how="given")
+        return _origin(tip, "given")
     raise GitFailed(
         command="git fetch",
         words=f"neither the checkout nor the remote has a branch, tag or commit {base!r}",
@@ -163,7 +151,7 @@ def _default_branch(repo: Repository) -> str:
     return match[1] if match else "main"
 
 
-def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
+def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseOrigin:
     """The merge base of `head` and `tip`, which the repository has, with history fetched as needed;
     `tip` with a note if none is found."""
     merge_base = _find_merge_base(repo, tip, head)
@@ -180,9 +168,13 @@ def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
         merge_base = _find_merge_base(repo, tip, head)
         fetched_depth = depth
     if merge_base:
-        return BaseCommit(sha=merge_base, how="merge-base")
-    note = Sentence("base_tip", fetched_depth, error_text)
-    return BaseCommit(sha=tip, how="base", note=note)
+        return _origin(merge_base, "merge-base")
+    return _origin(tip, "base", Sentence("base_tip", fetched_depth, error_text))
+
+
+def _origin(commit: str, found_by: str, *notes: Wording) -> BaseOrigin:
+    """The base at a commit; it is in the repository, and can be checked out."""
+    return BaseOrigin(source=BaseSource.RERUN, commit=commit, found_by=found_by, notes=notes)
 
 
 def _find_merge_base(repo: Repository, tip: str, head: str) -> str | None:

@@ -123,8 +123,8 @@ class _Causes:
             return None
         head = self._head.get(key.suite)
         agent_keys = (
-            fingerprints.agent_key(suite.agent),
-            "" if head is None else fingerprints.agent_key(head.agent),
+            suite.agent.key,
+            "" if head is None else head.agent.key,
         )
         if agent_keys not in self._environments:
             self._environments[agent_keys] = self._environment(
@@ -303,7 +303,11 @@ def sides_of(
         base=base,
         policy=policy,
         recorded=recorded_of(head),
-        unpaired={case.key: case.status for case in comparison.cases} if comparison else {},
+        unpaired={
+            case.key: case.status
+            for case in (comparison.cases if comparison else ())
+            if case.status is not CaseStatus.PAIRED
+        },
         informational=quarantined_cases,
         unchanged=comparison.unchanged if comparison else (),
         is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,

@@ -206,7 +206,7 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
     except EvalgateError as error:
         show_error(error)
         if debug:
-            click.echo(plain.visible(traceback.format_exc()), err=True)
+            tell(traceback.format_exc(), err=True)
         return error.exit_code
     except KeyboardInterrupt:
         click.secho("interrupted", err=True)
@@ -218,8 +218,13 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         message = plain.visible(f"{type(error).__name__}: {error}")
         click.secho(f"Internal error in evalgate {__version__}: {message}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)
-        click.echo(plain.visible(traceback.format_exc()), err=True)
+        tell(traceback.format_exc(), err=True)
         return ExitCode.BUG
+
+
+def tell(text: str, **options: Any) -> None:
+    """Show text from anywhere, without control characters. `options`: of `click.echo`."""
+    click.echo(plain.visible(text), **options)
 
 
 def show_error(error: EvalgateError) -> None:
@@ -227,7 +232,7 @@ def show_error(error: EvalgateError) -> None:
     show_problems(error.problems)
     click.secho(plain.visible(f"error: {error.text}"), fg="red", err=True)
     if error.hint:
-        click.echo(plain.visible(f"  {error.hint}"), err=True)
+        tell(f"  {error.hint}", err=True)
 
 
 def ends(action: Callable[..., int]) -> Callable[..., None]:
@@ -252,7 +257,7 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
             f"{prefix}{severity}{plain.visible(str(problem.message))} [{problem.code}]", err=True
         )
         if problem.hint:
-            click.echo(plain.visible(f"    {problem.hint}"), err=True)
+            tell(f"    {problem.hint}", err=True)
 
 
 @contextmanager

@@ -24,20 +24,19 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
 from evalgate.gate import (
-    compare_files,
-    known,
     merge as gate_merge,
     prepare,
     progress,
     run as gate_run,
+    stored_results,
 )
 from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
-from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.text import words
+from evalgate.values import JsonObject, Log
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -181,7 +180,7 @@ def run(failed: bool, everything: bool, **values: Any) -> int:
     options = explicit_options(values)
     if not failed:
         return run_gate(options, gate_run.run, everything=everything)
-    options["paths"], passed_count = known.failed(load.load_settings(options), os.environ)
+    options["paths"], passed_count = stored_results.failed(load.load_settings(options))
     exit_code = run_gate(options, gate_run.run, everything=everything)
     if passed_count:
         click.echo(phrase("not_run_again", passed_count))
@@ -217,7 +216,7 @@ def results_at(name: str) -> Path:
 @cli.ends
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
+    gate = partial(stored_results.compare, base=results_at(base), head=results_at(head))
     return run_gate(explicit_options(values), gate, everything=everything)
 
 
@@ -229,7 +228,7 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it if there was a base;
     or their folder) again."""
-    gate = partial(compare_files.report, results=results_at(results))
+    gate = partial(stored_results.report, results=results_at(results))
     return run_gate(explicit_options(values), gate, everything=everything)
 
 
@@ -239,7 +238,7 @@ def report(results: str, everything: bool, **values: Any) -> int:
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = settings_of(values)
-    project = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    project = prepare.prepare(settings, unrun_suffices=True)
     quarantine_problems = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     project = replace(project, problems=(*project.problems, *quarantine_problems))
     problems = project.all_problems()
@@ -259,7 +258,7 @@ def validate(**values: Any) -> int:
     return ExitCode.CONFIG if project.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
+def isolates(settings: Settings, say: Log) -> bool:
     """True if agents are isolated: as requested; without a request, in a workflow if it is
     possible."""
     if "isolate" in settings.explicit_options or os.environ.get("GITHUB_ACTIONS") != "true":
@@ -304,14 +303,14 @@ def run_gate(
     watcher = progress.watch(sys.stderr)
     command = f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    context_fields = {
+    context_fields: JsonObject = {
         "reproduce": command,
         "show": show,
         "isolate": isolate,
         "present": present,
         "keep": True,
     }
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **context_fields)
+    context = prepare.make_context(settings, watcher=watcher, **context_fields)
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(texts), nl=False)  # drops colors if stdout is not a terminal
@@ -330,15 +329,15 @@ def run_gate(
 def show_suites(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     settings = settings_of(values)
-    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
+    prepared = prepare.prepare(settings, unrun_suffices=True)
     estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
-            click.echo(plain.visible(line))
+            cli.tell(line)
     measured_files = {suite.key for suite in prepared.suites}
     for library in prepared.libraries:
         for line in library.lines(measured_files=measured_files):
-            click.echo(plain.visible(line))
+            cli.tell(line)
     cases = sum(estimate.cases for estimate in estimates)
     trials = sum(estimate.trials for estimate in estimates)
     judge_calls = sum(estimate.judge_calls for estimate in estimates)

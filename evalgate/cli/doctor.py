@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
 from collections import Counter
@@ -49,7 +48,7 @@ def command(**values: Any) -> int:
     settings = commands.settings_of(values)
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, isolate=isolate)
+    context = prepare.make_context(settings, watcher=watcher, isolate=isolate)
     counts: Counter[Severity] = Counter()
     suites = 0
     codes = set[ExitCode]()

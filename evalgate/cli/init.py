@@ -17,7 +17,7 @@ from evalgate.cli import commands
 from evalgate.config.settings import Settings
 from evalgate.discovery import candidates
 from evalgate.errors import ExitCode, NoEvaluationFile, NothingToDo
-from evalgate.gate import first_case, prepare, progress, starter
+from evalgate.gate import prepare, progress, starter
 from evalgate.gate.starter import Starter
 from evalgate.judges import prompting
 from evalgate.model import Invocation
@@ -67,10 +67,8 @@ def command(action: str, force: bool, **values: Any) -> int:
         settings = commands.settings_of(values)
         plan = starter.plan(settings, environ=os.environ, action=action)
     if plan.elsewhere and not force:
-        click.echo(
-            plain.visible(
-                f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
-            )
+        cli.tell(
+            f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
         )
     pending = list(starter.changes(plan, force=force))
     written_paths = first_files
@@ -85,14 +83,14 @@ def command(action: str, force: bool, **values: Any) -> int:
             for line in difflib.unified_diff(
                 current_text.splitlines(), text.splitlines(), path, path, lineterm=""
             ):
-                click.echo(plain.visible(line))
+                cli.tell(line)
             unchanged_paths.append(path)
     if not pending:
         click.echo("nothing to write: all files are up to date")
     if values["question"] and not first_files:
         click.echo("--ask is not used: there are evaluation files already")
     # a run finds the same, with what was written
-    project = prepare.prepare(commands.settings_of(values), environ=os.environ)
+    project = prepare.prepare(commands.settings_of(values))
     suites = project.takes()
     case_count = sum(len(suite.cases) for suite in suites)
     click.echo(
@@ -111,43 +109,41 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
-    click.echo(plain.visible(f"agent: {first_case.label(uses[0])}"))
+    cli.tell(f"agent: {starter.label(uses[0])}")
     if len(uses) > 1:
-        other_agents = words.listed([first_case.argument(use) for use in uses[1:]], limit=5)
-        click.echo(plain.visible(f"  (others by --agent: {other_agents})"))
+        other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
+        cli.tell(f"  (others by --agent: {other_agents})")
     try:
         question = question or click.prompt("Ask it one question")
         watcher = progress.PlainWatcher(sys.stderr)
-        context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-        first_turn = first_case.ask(uses, question, settings, context)
+        context = prepare.make_context(settings, watcher=watcher)
+        first_turn = starter.ask(uses, question, settings, context)
         for line in turn_lines(first_turn.turn):
-            click.echo(plain.visible(line))
+            cli.tell(line)
         if first_turn.state:
             state = plain.short_json(dict(first_turn.state))
-            click.echo(
-                plain.visible(f"  its session begins with {state}, made up: correct it in the case")
-            )
-        _, reason = first_case.find_judge(first_turn, settings, os.environ)
+            cli.tell(f"  its session begins with {state}, made up: correct it in the case")
+        _, reason = starter.find_judge(first_turn, settings, os.environ)
         if reason:
             missing_judge = (
                 f"No judge would read the answer, only some of its words count. {reason}"
             )
-            click.echo(plain.visible(f"{missing_judge}. Then `evalgate init` writes a rubric."))
+            cli.tell(f"{missing_judge}. Then `evalgate init` writes a rubric.")
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)
     except click.Abort:
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
-    for path in first_case.write(first_turn, settings, os.environ):
-        click.echo(plain.visible(f"wrote {path}"))
+    for path in starter.write_case(first_turn, settings, os.environ):
+        cli.tell(f"wrote {path}")
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
 
 
 def turn_lines(turn: Invocation) -> Iterator[str]:
     """The calls and the answer of an agent in a turn, as lines."""
     for call in turn.tool_calls:
-        yield f"  called  {call.name}({plain.short_json(dict(call.args or {}))})"
+        yield f"  called  {call.name}({plain.short_json(dict(call.arguments))})"
     yield f"  said    {plain.clip(plain.one_line(prompting.answer_of(turn)), MOST_SHOWN) or '(nothing)'}"
 
 

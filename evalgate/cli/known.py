@@ -19,15 +19,15 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.gate import edit, known, waiting
+from evalgate.gate import edit, stored_results, waiting
 from evalgate.gate.edit import CaseUnchanged, Proposal
-from evalgate.gate.known import StoredCase
+from evalgate.gate.stored_results import StoredCase
 from evalgate.gate.waiting import WaitingChange
 from evalgate.model import CaseKey, VerdictKind
 from evalgate.reports import view, wording
 from evalgate.reports.phrases import phrase
 from evalgate.results import kept
-from evalgate.results.kept import About
+from evalgate.results.kept import KeptRun
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -60,14 +60,14 @@ def show(**values: Any) -> int:
     stored_cases, unrun_count = _load_cases(settings, values["results"])
     if not values["cases"]:
         return _list_cases(stored_cases.values(), unrun_count)
-    for number, stored_case in enumerate(known.select(stored_cases, values["cases"])):
+    for number, stored_case in enumerate(stored_results.select(stored_cases, values["cases"])):
         case = _of_run(stored_case, values["run_number"])
         run = case.head.run
         if number:
             click.echo()
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
-        click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
+        cli.tell(f"ran at {run.started_at}{commit}")
         click.echo(
             reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
         )
@@ -77,8 +77,8 @@ def show(**values: Any) -> int:
 def _load_cases(settings: Settings, results: str | None) -> tuple[dict[CaseKey, StoredCase], int]:
     """All cases with results, or those in `results`; and the number of cases without any."""
     if results:
-        return known.of_file(commands.results_at(results)), 0
-    report, stored_cases = known.current(settings, os.environ)
+        return stored_results.of_file(commands.results_at(results)), 0
+    report, stored_cases = stored_results.current(settings)
     return stored_cases, sum(case.key not in stored_cases for case in report.verdict.cases)
 
 
@@ -128,16 +128,12 @@ def history(**values: Any) -> int:
     words_of_runs: dict[CaseKey, str] = {}
     names = set[str]()
     for run in kept.runs(settings.root):
-        about = run.about
-        case_labels = about.case_labels()
-        for (suite, case_id), kind in about.kinds().items():
+        for (suite, case_id), outcome in run.outcomes().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
-                word = reports.stored_word(kind, case_labels.get((suite, case_id)))
+                word = reports.stored_word(*outcome)
                 words_of_runs.setdefault((suite, case_id), word)
-                rows.append(
-                    (about.started_at, _commit(about), word, plain.label(suite, NAME_WIDTH))
-                )
+                rows.append((run.started_at, _commit(run), word, plain.label(suite, NAME_WIDTH)))
     if len(rows) == 1:
         hint = words.did_you_mean(
             name, names, fallback="Runs at a terminal are kept: `evalgate run`."
@@ -145,7 +141,7 @@ def history(**values: Any) -> int:
         raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     current_words: dict[CaseKey, str] = {}
     with suppress(NothingToDo, ConfigError):  # a deleted case has a history, too
-        _, stored_cases = known.current(settings, os.environ)
+        _, stored_cases = stored_results.current(settings)
         current_words = {key: wording.case_word(case) for key, case in stored_cases.items()}
     rows[1:1] = (
         ("now", "", current_words[key], plain.label(key[0], NAME_WIDTH))
@@ -159,16 +155,13 @@ def history(**values: Any) -> int:
     return ExitCode.PASS
 
 
-def _commit(about: About) -> str:
-    return f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
+def _commit(run: KeptRun) -> str:
+    return f"{run.commit[:7] or '-'}{'*' if run.dirty else ''}"
 
 
-def _counts(about: About) -> list[str]:
+def _counts(run: KeptRun) -> list[str]:
     """The number of cases by outcome: `17 pass`, `2 fail`, `1 flaky`."""
-    case_labels = about.case_labels()
-    return _count_words(
-        reports.stored_word(kind, case_labels.get(key)) for key, kind in about.kinds().items()
-    )
+    return _count_words(reports.stored_word(*outcome) for outcome in run.outcomes().values())
 
 
 def _count_words(case_words: Iterable[str]) -> list[str]:
@@ -183,10 +176,8 @@ def _list_runs(settings: Settings) -> int:
         raise NothingToDo("no run is kept", hint="Runs at a terminal are kept: `evalgate run`.")
     rows = [("time", "commit", "verdict", "cases")]
     for run in runs:
-        verdict = run.about.verdict.value.replace("_", " ")
-        rows.append(
-            (run.about.started_at, _commit(run.about), verdict, ", ".join(_counts(run.about)))
-        )
+        verdict = run.verdict.value.replace("_", " ")
+        rows.append((run.started_at, _commit(run), verdict, ", ".join(_counts(run))))
     for line in plain.table(rows):
         click.echo(line)
     click.echo("The runs of one case: evalgate history CASE")
@@ -199,9 +190,9 @@ def show_last_run() -> bool:
     runs = kept.runs(settings.root)
     if not runs:
         return False
-    report, stored_cases = known.current(settings, os.environ)
+    report, stored_cases = stored_results.current(settings)
     counts = _count_words(map(wording.case_word, view.view_of(report).cases))
-    click.echo(phrase("last_run", runs[0].about, _counts(runs[0].about), counts))
+    click.echo(phrase("last_run", runs[0], _counts(runs[0]), counts))
     unpassed_cases = [case for case in stored_cases.values() if case.kind is not VerdictKind.PASS]
     failed_ids = [
         case.case_id
@@ -299,7 +290,7 @@ def _waiting_changes(
 def _select_cases(
     values: dict[str, Any], settings: Settings, names: Sequence[str]
 ) -> list[StoredCase]:
-    selection = known.select(_load_cases(settings, values["results"])[0], names)
+    selection = stored_results.select(_load_cases(settings, values["results"])[0], names)
     if not names or values["only_new"] or values["failed"]:
         selection = [
             stored_case
@@ -374,7 +365,7 @@ def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterat
 
 
 def _tell(name: str, reason: str) -> None:
-    click.echo(plain.visible(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}"), err=True)
+    cli.tell(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}", err=True)
 
 
 def _show_proposal(proposal: Proposal) -> None:
@@ -413,6 +404,6 @@ def _conclude(accepted: int, of: int, *, files: set[Path], dry_run: bool) -> Non
     click.echo(f"{cases} of {of} accepted")
     if accepted:
         names = words.listed(sorted(os.path.relpath(file) for file in files))
-        click.echo(plain.visible(f"changed {names}"))
+        cli.tell(f"changed {names}")
         click.echo("The pull request will show each as a case whose expectation changed.")
         click.echo("Check it: evalgate run --failed")

@@ -40,7 +40,7 @@ def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
     """The part of a turn that the user hears: the agents' texts without thoughts, and tool calls
     with their results if `with_calls`. A final response that repeats the last event's text counts
     once."""
-    event_texts = (_content_text(event.content) for event in turn.events or ())
+    event_texts = (_content_text(event.content) for event in turn.steps)
     texts = [text for text in event_texts if text]
     final_text = _content_text(turn.final_response)
     if final_text and (not texts or texts[-1] != final_text):
@@ -54,7 +54,7 @@ def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
 def _step(part: Part) -> tuple[object, ...] | None:
     match part:
         case ToolCall():
-            return "called", part.name, dict(part.args or {})
+            return "called", part.name, dict(part.arguments)
         case ToolResponse():
             return "gave", part.name, part.response
         case _:

@@ -33,7 +33,7 @@ class Heading(StrEnum):
 
 class Decider(Enum):
     """Whose value is used if both the change's evalgate.yml and the base's have a setting
-    (`baseline.settings`)."""
+    (`baseline.rules`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
     BASE = "base"  # the base's file; head's if the base's does not set it

@@ -178,7 +178,7 @@ class AgentText:
 def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[AgentText]:
     """The texts of a turn: with `intermediate`, first every text before the answer, each with the
     earlier events; then the answer."""
-    events = invocation.events or ()
+    events = invocation.steps
     for number, event in enumerate(events if intermediate else ()):
         # sources of a built-in tool arrive with the text, so they are part of its context
         known_events = (

@@ -87,7 +87,7 @@ def grade_tokens(view: TrialView, deviations: Deviations) -> Grade:
 
 
 def _spent(turn: Invocation) -> _Tokens:
-    usages = [event.usage for event in turn.events or () if event.usage is not None]
+    usages = [event.usage for event in turn.steps if event.usage is not None]
     if not usages:
         return {}
     prompt = _total([usage.prompt_tokens for usage in usages])

@@ -5,7 +5,7 @@ reuses a grade."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -26,7 +26,7 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-from evalgate.values import Environ
+from evalgate.values import Environ, Log
 
 
 def settle(
@@ -162,7 +162,7 @@ def open_panel(
     *,
     environ: Environ,
     cache: Path,
-    say: Callable[[str], None],
+    say: Log,
     limiters: RateLimiters | None = None,
     moment: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:

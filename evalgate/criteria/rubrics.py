@@ -210,7 +210,7 @@ def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:
     return {
         "developer_instructions": agent.instructions if agent else "",
         **tool_use_pieces(invocation),
-        "grounding_metadata": prompting.grounding_of(invocation.events or ()),
+        "grounding_metadata": prompting.grounding_of(invocation.steps),
         "final_answer": prompting.answer_of(invocation, intermediate=intermediate),
     }
 
@@ -236,7 +236,7 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> Pieces:
 def agent_of(invocation: Invocation) -> AgentDetails | None:
     """The agent that made the first step of the turn, else the first known agent; None if no agent
     is known."""
-    author = next((event.author for event in invocation.events or ()), "")
+    author = next((event.author for event in invocation.steps), "")
     acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
     return acting_agent or next(iter(invocation.agents), None)
 

@@ -134,15 +134,15 @@ def _same_call(options: Options, deviations: Deviations) -> SameCall:
         return lambda actual, expected: (
             actual.name == expected.name
             and not json_match.entries_differing(
-                actual.args or {},
-                expected.args or {},
+                actual.arguments,
+                expected.arguments,
                 matchers=by_tool.get(actual.name, shared_matchers),
                 subset=is_subset,
             )
         )
     if deviations.null_args:
         return lambda actual, expected: (
-            actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+            actual.name == expected.name and actual.arguments == expected.arguments
         )
     return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
 
@@ -246,7 +246,7 @@ def _call_text(call: ToolCall | None) -> str:
     if call is None:
         return ""
     args = ", ".join(
-        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items()
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items()
     )
     return plain.clip_end(f"{call.name}({args})", 120)
 

@@ -72,9 +72,7 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
 def _turn(index: int, invocation: Invocation) -> Json:
     contents = [("user", invocation.user_content)]
     contents += [
-        (event.author or "agent", event.content)
-        for event in invocation.events or ()
-        if event.content
+        (event.author or "agent", event.content) for event in invocation.steps if event.content
     ]
     contents += [("agent", invocation.final_response)] if invocation.final_response else []
     events = [

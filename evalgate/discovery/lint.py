@@ -52,7 +52,7 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
     """Cases with the same input and expectations: they count twice and add no information. One
     warning."""
     by_opening = grouped(
-        ((discover.opening_text(case), len(case.conversation or ())), case) for case in suite.cases
+        ((discover.opening_text(case), len(case.turns)), case) for case in suite.cases
     )
     identical: list[tuple[Case, Sequence[Case]]] = []
     for similar_cases in by_opening.values():
@@ -85,7 +85,7 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
         if any(
             not _has_text(turn.user_content)
             and not any(isinstance(part, Attachment) for part in turn.user_content.parts)
-            for turn in case.conversation or ()
+            for turn in case.turns
         )
     ]
     if silent_cases:
@@ -101,7 +101,7 @@ def _content(case: Case) -> str:
     """The input and expectations of a case, without random ids of files."""
     turns = [
         (turn.user_content, turn.final_response, turn.tool_calls, turn.rubrics)
-        for turn in case.conversation or ()
+        for turn in case.turns
     ]
     session = case.session and (case.session.app_name, case.session.user_id, case.session.state)
     return repr((turns, case.scenario, session, case.rubrics, case.expects_state))
@@ -134,7 +134,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         )
     ):
         return
-    if not any(turn.tool_calls for case in scripted_cases for turn in case.conversation or ()):
+    if not any(turn.tool_calls for case in scripted_cases for turn in case.turns):
         effect = (
             "it passes only if the agent calls no tools"
             if use.options.get("match_type", "EXACT") == "EXACT"
@@ -145,9 +145,7 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         yield errors.warning("nothing-expected", message, Place(suite.key), hint)
         return
     silent_cases = [
-        case
-        for case in scripted_cases
-        if all(turn.events is None for turn in case.conversation or ())
+        case for case in scripted_cases if all(turn.events is None for turn in case.turns)
     ]
     if silent_cases:
         yield errors.note(
@@ -191,17 +189,13 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
         lacking_cases = [
             case
             for case in scripted_cases
-            if (
-                is_lacking(case)
-                if is_lacking
-                else not all(serves(turn) for turn in case.conversation or ())
-            )
+            if (is_lacking(case) if is_lacking else not all(serves(turn) for turn in case.turns))
         ]
         if not lacking_cases:
             continue
         expectation = _missing(use, lacking_cases, serves)
         is_scored = use.name != STATE and any(
-            serves(turn) for case in scripted_cases for turn in case.conversation or ()
+            serves(turn) for case in scripted_cases for turn in case.turns
         )
         if len(lacking_cases) == len(scripted_cases) and not is_scored:
             message = f"`{use.name}`: no case has an {expectation} to compare with"
@@ -269,7 +263,7 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
             if not (
                 use.options.get("rubrics")
                 or case.rubrics
-                or any(turn.rubrics for turn in case.conversation or ())
+                or any(turn.rubrics for turn in case.turns)
             )
         ]
         if lacking_cases and len(lacking_cases) == len(cases):
@@ -327,9 +321,7 @@ def _missing(
     """The missing reference, in words."""
     if use.name == STATE:
         return "expected final session state"
-    unserved_turns = (
-        turn for case in lacking_cases for turn in case.conversation or () if not serves(turn)
-    )
+    unserved_turns = (turn for case in lacking_cases for turn in case.turns if not serves(turn))
     wordless = any(_answers(turn) for turn in unserved_turns)
     return "expected `final_response` with text" if wordless else "expected `final_response`"
 
@@ -339,7 +331,7 @@ def _turns_without(lacking_cases: Sequence[Case], use: CriterionUse) -> str:
     if len(lacking_cases) > 1 or use.name == STATE:
         return _case_names(lacking_cases)
     serves = _SERVES.get(use.name, _answers)
-    turns = lacking_cases[0].conversation or ()
+    turns = lacking_cases[0].turns
     silent_numbers = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
     if len(silent_numbers) == len(turns):
         return _case_names(lacking_cases)

@@ -326,7 +326,7 @@ def has_response(view: TrialView) -> bool:
 
 def _response(turn: Invocation) -> Content | None:
     """The text of the last message of the turn that has some."""
-    contents = [event.content for event in turn.events or ()] + [turn.final_response]
+    contents = [event.content for event in turn.steps] + [turn.final_response]
     for content in reversed(contents):
         parts = content.parts if content is not None else ()
         text = "".join(part.text for part in parts if isinstance(part, Text))
@@ -337,7 +337,7 @@ def _response(turn: Invocation) -> Content | None:
 
 def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
     """The events of a turn. As in agents-cli, a single prompt is not among them."""
-    events = [event for event in turn.events or () if event.content is not None]
+    events = [event for event in turn.steps if event.content is not None]
     # the author of the answer: of the last event, else the root agent
     names = [agent.name for agent in turn.agents[:1]]
     names += [event.author for event in events if event.author]

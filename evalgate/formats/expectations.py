@@ -60,7 +60,7 @@ def change(
     other changes."""
     old_set, dialect = _read(text, file=file)
     case_index = _find(old_set, case_id)
-    conversation = () if case_index is None else old_set.cases[case_index].conversation or ()
+    conversation = () if case_index is None else old_set.cases[case_index].turns
     if case_index is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file))
     editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
@@ -187,11 +187,11 @@ def _is_exact_change(
     new_cases = _cases_in(text, file=file)
     case, turn = at
     is_same_length = len(new_cases) == len(old_set.cases)
-    new_turns = (new_cases[case].conversation or ()) if is_same_length else ()
+    new_turns = new_cases[case].turns if is_same_length else ()
     if turn >= len(new_turns):
         return False
     new_turn = new_turns[turn]
-    conversation = list(old_set.cases[case].conversation or ())
+    conversation = list(old_set.cases[case].turns)
     answer_fields: JsonObject = (
         {} if answer is None else {"final_response": new_turn.final_response}
     )
@@ -307,7 +307,7 @@ class _Editor:
                 path,
                 {
                     "tool_uses": [
-                        {"name": call.name, "args": dict(call.args or {})} for call in calls
+                        {"name": call.name, "args": dict(call.arguments)} for call in calls
                     ]
                 },
             )
@@ -327,7 +327,7 @@ class _Editor:
         path: Path = (*parent, self._key(parent, key) or key)
         old_value = self._value(path)
         old_calls = old_turn.tool_calls
-        value = [{name: call.name, args: dict(call.args or {})} for call in calls]
+        value = [{name: call.name, args: dict(call.arguments)} for call in calls]
         is_same_length = isinstance(old_value, list) and len(old_value) == len(calls) == len(
             old_calls
         )
@@ -340,7 +340,7 @@ class _Editor:
         for index, (old_call, new_call) in enumerate(zip(old_calls, calls, strict=True)):
             if not call_diff.same((old_call,), (new_call,)):
                 args_key = self._key((*path, index), args, *repair.ARGUMENTS) or args
-                self._put((*path, index, args_key), dict(new_call.args or {}))
+                self._put((*path, index, args_key), dict(new_call.arguments))
 
     def _key(self, path: Path, *names: str) -> str | None:
         """The object's key with one of these names, as the file spells it."""

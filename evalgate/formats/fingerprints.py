@@ -4,10 +4,10 @@ values."""
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from typing import Any
 
+from evalgate import values
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentUse,
@@ -20,20 +20,12 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import digest_of
 
 VERSION = 1
 """Increase it whenever a change of evalgate makes earlier transcripts or grades incomparable."""
 
 
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
-)
-
-
-def digest(value: Any) -> str:
-    """16 hex digits of the canonical JSON of a value."""
-    return digest_of(_CANONICAL.encode(value), 16)
+digest = values.digest
 
 
 def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
@@ -50,9 +42,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
     if case.isolated:  # expected turns are then part of the agent's input
-        context["before"] = [
-            adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]
-        ]
+        context["before"] = [adk_shapes.invocation_json(turn) for turn in case.turns[:-1]]
     script = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
@@ -150,19 +140,3 @@ def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> 
 def of_grade(*, trial: str, case: str, criterion: str) -> str:
     """The address of a grade."""
     return f"{trial}-{case}-{criterion}"
-
-
-def agent_key(use: AgentUse) -> str:
-    """The key of an agent; equal uses have the same key."""
-    pair = _KEYS.get(id(use))
-    if pair is None or pair[0] is not use:
-        pair = use, digest([use.driver, dict(use.options)])
-        if len(_KEYS) < KEYS_KEPT:
-            _KEYS[id(use)] = pair
-    return pair[1]
-
-
-KEYS_KEPT = 1024
-_KEYS: dict[int, tuple[AgentUse, str]] = {}
-"""Keys by the uses' ids, because options cannot be hashed: every trial needs a key, and a run has
-few uses."""

@@ -368,7 +368,7 @@ class _RecordingReader:
             return
         else:
             case = repair.read_case(raw, spot, place=place)
-        turns_of_case = list(case.conversation or ()) if case is not None else []
+        turns_of_case = list(case.turns) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
             spot.warning("nothing-recorded", message)

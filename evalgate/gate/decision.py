@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+
+from pydantic import ValidationError
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures
@@ -11,9 +14,9 @@ from evalgate.baseline.rules import Rules
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
+from evalgate.criteria import judges
 from evalgate.errors import ExitCode, Place, Problem
 from evalgate.formats import FORMATS
-from evalgate.gate import judges
 from evalgate.gate.measure import Measurement
 from evalgate.gate.session import FileWriter
 from evalgate.github import events
@@ -22,7 +25,8 @@ from evalgate.model import (
     CaseKey,
     CaseVerdict,
     Comparison,
-    PastCase,
+    CriterionJudge,
+    CriterionUse,
     Policy,
     Quarantine,
     Report,
@@ -46,7 +50,6 @@ def decide(
     context: Context,
     *,
     history: History | None = None,
-    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
@@ -82,7 +85,7 @@ def decide(
         draft,
         edits=edits,
         trends=history.trends(head) if history else (),
-        past=past or {},
+        past=history.of_cases() if history else {},
         # once each: shards repeat them
         problems=tuple(dict.fromkeys(problems)),
     )
@@ -122,7 +125,9 @@ def _draft(
         judged=tuple(
             judge for row in FORMATS.values() for judge in row.calibrations(settings, head.suites)
         ),
-        criterion_judges=judges.criterion_judges(head.suites, settings),
+        criterion_judges=()
+        if settings.skip_judged
+        else criterion_judges(use for suite in head.suites for use in suite.criteria),
         problems=() if was_run else lacking,
         links=context.links,
         reproduce=context.reproduce,
@@ -131,6 +136,28 @@ def _draft(
         comment=settings.comment,
         check_run=settings.check_run,
     )
+
+
+MOST_JUDGES = 200
+"""The most judges that are read from a file."""
+
+
+def criterion_judges(
+    uses: Iterable[CriterionUse], *, is_stored: bool = False
+) -> tuple[CriterionJudge, ...]:
+    """The judge of each criterion, once. `is_stored`: the criteria come from an untrusted file; a
+    judge has the prompt version that the file names, "" if it names none."""
+    all_judges: list[CriterionJudge] = []
+    for use in uses:
+        judge = None
+        with suppress(ValidationError):
+            judge = judges.judge_of(use, prompt_version=use.prompt_version if is_stored else None)
+        criterion_judge = judge and CriterionJudge(criterion=use.name, judge=judge)
+        if criterion_judge and criterion_judge not in all_judges:
+            all_judges.append(criterion_judge)
+        if is_stored and len(all_judges) == MOST_JUDGES:
+            break
+    return tuple(all_judges)
 
 
 def verdict_of(

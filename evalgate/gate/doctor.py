@@ -47,7 +47,6 @@ from evalgate.errors import (
     UnavailableError,
     errors_in,
 )
-from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
@@ -235,7 +234,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """The suite's agent: its place, its environment, its tools and models, and whether it can be
     imported."""
     use = suite.agent
-    key = fingerprints.agent_key(use)
+    key = use.key
     project = state.project
     settings = project.settings
     driver = agents.DRIVERS.get(use.driver)

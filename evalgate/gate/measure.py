@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -20,7 +20,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
     commit,
-    environment as agent_environment,
     failures,
     rules as baseline_rules,
 )
@@ -35,10 +34,8 @@ from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
-from evalgate.formats import fingerprints
-from evalgate.gate import earlier as gate_earlier, prepare
+from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.session import GateSession
-from evalgate.gate.watches import Watches
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -58,13 +55,14 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.results import kept
-from evalgate.runner import reuse, trials
+from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
+from evalgate.system.watching import Watch
 from evalgate.text import words
 from evalgate.values import Sentence, Wording, frozen_dataclass
 
@@ -112,7 +110,8 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             limiters=limiters,
         )
         panel = stack.enter_context(panel_context)
-        watches = stack.enter_context(Watches.of_trees(trees))
+        watches = defaultdict[Path, list[Watch]](list)
+        watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
         roots = list(dict.fromkeys(root for root, _, _ in places))
         side_isolation = stack.enter_context(
@@ -157,8 +156,32 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
-        watches.begin_with(side_isolation)
+        # before the first process of an agent in any language
+        _begin_watches(trees, side_isolation, watches, watch_stack)
         yield runner_session
+
+
+def _begin_watches(
+    trees: Sequence[Snapshot],
+    side_isolation: Isolation | None,
+    watches: Mapping[Path, list[Watch]],
+    stack: contextlib.ExitStack,
+) -> None:
+    """Watch the checkouts of these trees now, or each copy of them when it is made. `watches`: of
+    each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
+
+    def begin(top: Path, copy: Path) -> None:
+        for tree in trees:
+            if tree.top == top:
+                watch = Watch(copy, {*tree.apart, *tree.environments})
+                watches[top].append(stack.enter_context(watch))
+
+    if side_isolation is None:
+        for tree in trees:
+            begin(tree.top, tree.top)
+    else:
+        for sandbox in (side_isolation.head, side_isolation.base, side_isolation.metrics):
+            sandbox.copies.ready.append(begin)
 
 
 def _open_agents(
@@ -198,23 +221,23 @@ def _inputs(
     suites: Sequence[Suite],
     agents: Mapping[str, Agent],
     *,
-    watches: Watches,
+    watches: Mapping[Path, Sequence[Watch]],
     tree: Snapshot,
 ) -> SideInputs:
     """The inputs and environment of the agents in the checkout at `root`."""
     settings = session.rules.settings
     return SideInputs(
         tree=tree,
-        uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+        uses={suite.agent.key: suite.agent for suite in suites},
         agents=agents,
         environment_of=partial(
-            agent_environment.of_agent,
+            runner_inputs.environment_of,
             settings=settings.model_copy(update={"isolate": context.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
             tools=toolbox.fingerprint(settings, root),
             key=context.store_key,
         ),
-        watches=partial(watches.of, tree),
+        watches=lambda: watches[tree.top],
         depends_on=settings.depends_on,
         trusts_workers=context.is_attended,
     )
@@ -326,10 +349,7 @@ def _criteria(
 
     criteria_by_suite = {}
     for suites in zip(*places, strict=True):
-        agents = [
-            pool.get(fingerprints.agent_key(suite.agent))
-            for suite, pool in zip(suites, pools, strict=True)
-        ]
+        agents = [pool.get(suite.agent.key) for suite, pool in zip(suites, pools, strict=True)]
         criteria_by_suite[suites[HEAD].key] = {
             use.name: _skip_criterion
             if scored is not None and use.name not in scored
@@ -414,7 +434,7 @@ class _Measuring:
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
             ]
-            self._unpaired = reuse.take_results(
+            self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         estimate_text = prepare.tell_expected(self._open(runs), session.settings)
@@ -446,7 +466,7 @@ class _Measuring:
             return
         head, side = self._session.sides
         for suite in head.suites:
-            key = fingerprints.agent_key(suite.agent)
+            key = suite.agent.key
             is_same = suite.key not in side.shared and baseline_base.is_same_use(
                 suite, base, self._session.settings
             )
@@ -488,22 +508,13 @@ class _Measuring:
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
-            is_skipped = (
-                task.suite.key,
-                task.case.case_id,
-            ) in side.skipped or task.suite.agent.is_absent
-            is_skipped = is_skipped or task.suite.key in side.shared
-            if not is_skipped and not (
-                side.journal.trials and side.journal.knows(side.addresses(task).trial)
-            ):
+            if side.runs(task) and not side.knows(task):
                 yield task
 
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
-        yield from gate_earlier.reuse_notes(
-            self._session.sides[HEAD], is_attended=self._is_attended
-        )
+        yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             message = Sentence(
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
@@ -585,9 +596,7 @@ class _Measuring:
         """The files that the change edits and that the agents of these suites did not open, without
         evaluation files."""
         head, base = self._session.sides
-        keys = {
-            fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites
-        }
+        keys = {suite.agent.key for suite in self._planned if suite.key in suites}
         opened_names = {
             name
             for key in keys & head.journal.inputs.keys()
@@ -616,14 +625,15 @@ class _Measuring:
             trials = tuple(
                 trial for trial in trials if trial.failure is None and trial.key.number < repeats
             )
+        environments, descriptions = baseline_base.details_of(base, run)
         return replace(
             run,
             trials=tuple(map(self._mark_apart, trials)),
             confirmations=tuple(map(self._mark_apart, run.confirmations)),
             repeats=repeats,
             commit=base.origin.commit,
-            agents=baseline_base.environments_of(base, run),
-            descriptions=baseline_base.descriptions(base, run),
+            agents=environments,
+            descriptions=descriptions,
             # the plan of its shard has the base's agents
             shard=run.shard
             and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import decision, earlier
+from evalgate.gate import decision, store
 from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
@@ -43,45 +42,41 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
     )
     _require_same_root(head.run, settings, context)
-    with ExitStack() as stack:
-        rules, rule_base = _rules(settings, head.run.suites, heads, context)
-        history_settings = settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.open_history(history_settings, context))
-        cases, notices = quarantine.in_force(
-            settings, head.run.suites, rule_base, context, past=history.past
-        )
-        rules = replace(rules, quarantined=cases)
-        base = shards.join(bases) if bases and head.comparison is not None else None
-        problems = (
-            *settings.problems,
-            *rules.problems,
-            *history.problems,
-            *notices,
-            *head.problems,
-        )
-        measurement = Measurement(
-            head=head.run,
-            base=None if base is None else base.run,
-            comparisons=[_comparison(head, base, book, rules) for book in rules.books],
-            problems=(*problems, *_without_base(heads, bases)),
-        )
-        past = history.of_cases()
-        report = decision.decide(
-            measurement, rules, context, history=history, past=past, was_run=False
-        )
-        outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
-        report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
-        earlier.keep_parts(
-            {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
-            rules,
-            context,
-        )
-        context.present(report)
-        output.write_file(
-            settings.root / rules.settings.output / shards.DURATIONS,
-            [shards.render_durations(head.run)],
-        )
-        return history.keep(report)
+    rules, rule_base = _rules(settings, head.run.suites, heads, context)
+    history_settings = settings if context.on_base_branch else rules.settings
+    history = results_history.open_history(history_settings, context)
+    cases, notices = quarantine.in_force(
+        settings, head.run.suites, rule_base, context, past=history.past
+    )
+    rules = replace(rules, quarantined=cases)
+    base = shards.join(bases) if bases and head.comparison is not None else None
+    problems = (
+        *settings.problems,
+        *rules.problems,
+        *history.problems,
+        *notices,
+        *head.problems,
+    )
+    measurement = Measurement(
+        head=head.run,
+        base=None if base is None else base.run,
+        comparisons=[_comparison(head, base, book, rules) for book in rules.books],
+        problems=(*problems, *_without_base(heads, bases)),
+    )
+    report = decision.decide(measurement, rules, context, history=history, was_run=False)
+    outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
+    report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
+    store.keep_parts(
+        {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
+        rules,
+        context,
+    )
+    context.present(report)
+    output.write_file(
+        settings.root / rules.settings.output / shards.DURATIONS,
+        [shards.render_durations(head.run)],
+    )
+    return history.keep(report)
 
 
 def _read(
@@ -97,7 +92,7 @@ def _read(
         )
     base_files = [path.with_name(BASE_RESULTS) for path in files]
     base_files = [path for path in base_files if path.is_file()]
-    journals = [path.with_name(name) for path in files for name in earlier.JOURNALS]
+    journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
     heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
     bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)

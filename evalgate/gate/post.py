@@ -11,18 +11,19 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from evalgate import __version__, errors, reports
+from evalgate import __version__, reports
 from evalgate.baseline import failures, quarantine
+from evalgate.comparison import pairing
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import decision, judges
-from evalgate.github import artifacts, check_run, comment, forks, publish
+from evalgate.gate import decision
+from evalgate.github import artifacts, forks, publish
 from evalgate.github.check_run import Conclusion, Output
-from evalgate.github.client import Client, GitHubFailed, Pull
+from evalgate.github.client import Client, Pull
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
-from evalgate.github.publish import PUBLISHING_S, Decided
+from evalgate.github.publish import Decided, Posting
 from evalgate.model import Links, Report
 from evalgate.results import file, shards
 from evalgate.results.file import Stored
@@ -86,14 +87,23 @@ def post(
         # all that is needed later is in memory
         head, base = _fetch_results(settings, event, client, Path(folder), finished=finished)
     report = decide(settings, head, base, links=links)
-    lead_text = markdown.alert("IMPORTANT", UNVERIFIED_NOTE) if pulls[0].is_fork else ""
-    client.end_within(PUBLISHING_S)
-    problems = _post_all(settings, client, pulls[0], report, job=job, lead=lead_text)
+    pull = pulls[0]
+    lead_text = markdown.alert("IMPORTANT", UNVERIFIED_NOTE) if pull.is_fork else ""
+    posting = Posting(
+        client,
+        job,
+        settings,
+        head_sha=pull.head.sha,
+        number=pull.number,
+        suffix=" (fork, unverified)" if pull.is_fork else "",
+    )
+    decided = publish.decided(report, comment_rule=settings.comment)
+    problems = posting.post(_unverified(decided, pull, lead=lead_text))
     channel_count = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead_text, reports.render_summary(report)) if part)
     return PostOutcome(
         report=report,
-        problems=tuple(problems),
+        problems=problems,
         summary=summary,
         has_failed=0 < channel_count <= len(problems),  # a problem for each channel
     )
@@ -120,6 +130,12 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             quarantined_cases=quarantined_cases,
             default_problem="there are no base results",
         )
+    scored_criteria = {
+        (trial.key.suite, name)
+        for trial in run.trials
+        for name in trial.grades
+        if pairing.value_of(trial, name) is not None
+    }
     verdict, problems = decision.verdict_of(
         run, comparison, policy=policy, quarantined_cases=quarantined_cases
     )
@@ -129,7 +145,15 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
-        criterion_judges=judges.stored_judges(head),
+        criterion_judges=decision.criterion_judges(
+            (
+                use
+                for suite in run.suites
+                for use in suite.criteria
+                if (suite.key, use.name) in scored_criteria
+            ),
+            is_stored=True,
+        ),
         # only the base branch's history shows drift, not an unverified artifact
         problems=(
             *problems,
@@ -182,56 +206,15 @@ def _fetch_results(
     return head, base
 
 
-def _post_all(
-    settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str
-) -> list[Problem]:
-    """Post the comment and the check run that are configured; return the problems."""
-    problems = []
-    decided = publish.decided(report, comment_rule=settings.comment)
-    if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, decided.output.summary) if part)
-        text = comment.render(job, headline=headline, details=decided.output.text)
-        try:
-            comment.post(client, pull.number, job.name, text, create=decided.create)
-        except GitHubFailed as error:
-            problems.append(
-                errors.warning(
-                    "not-posted",
-                    f"the comment could not be posted: {error.message}",
-                    hint=error.hint,
-                )
-            )
-    if settings.check_run:
-        try:
-            _post_check_run(client, pull, report, decided, job=job, lead=lead)
-        except GitHubFailed as error:
-            outcome = "no check run" if error.not_permitted else "the check run could not be posted"
-            problems.append(
-                errors.warning("not-posted", f"{outcome}: {error.message}", hint=error.hint)
-            )
-    return problems
-
-
-def _post_check_run(
-    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
-) -> None:
-    """A check run that unverified results cannot turn green: for a fork it has its own name, and a
-    pass is neutral.
-
-    It has no annotations, because their lines are unverified, too."""
-    output = decided.output
-    conclusion = decided.conclusion
-    name = publish.check_name(job)
+def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:
+    """A decision on unverified results. Those of a fork cannot turn a check run green. It has no
+    annotations, because their lines are unverified, too."""
+    conclusion, output = decided.conclusion, decided.output
     if pull.is_fork:
-        name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(
             title=f"unverified: {output.title}",
             summary=f"{lead}\n\n{output.summary}",
             text=output.text,
         )
-    address = report.links.workflow_run
-    check = check_run.start(
-        client, head_sha=pull.head.sha, output=output, name=name, details_url=address
-    )
-    check_run.complete(client, check, conclusion=conclusion, output=output)
+    return Decided(conclusion=conclusion, output=output, annotations=(), create=decided.create)

@@ -3,8 +3,9 @@ cost."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import platformdirs
 from evalgate import agents, errors
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, SilentWatcher, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -29,10 +30,12 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, frozen_dataclass, member
+from evalgate.values import Environ, Log, frozen_dataclass, member
 
 
-def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
+def prepare(
+    settings: Settings, *, environ: Environ = os.environ, unrun_suffices: bool = False
+) -> Project:
     """Find and check everything that a run needs. Raises NothingToDo if nothing matched; with
     `unrun_suffices`, files that are not run count as a match."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
@@ -141,11 +144,16 @@ def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem
 
 
 def make_context(
-    settings: Settings, *, environ: Environ, watcher: Watcher, **fields: Any
+    settings: Settings,
+    *,
+    environ: Environ = os.environ,
+    watcher: Watcher | None = None,
+    **fields: Any,
 ) -> Context:
-    """The context of a run; `fields`: the other fields of Context. Raises MemoryError with too
-    little memory for a run."""
+    """The context of a run; `fields`: the other fields of Context. By default in this process's
+    environment, without a watcher. Raises MemoryError with too little memory for a run."""
     process.require_memory()
+    watcher = watcher or SilentWatcher()
     cache = cache_of(settings, environ, say=watcher.say)
     fields.setdefault("isolate", settings.isolate)
     fields = {
@@ -156,7 +164,7 @@ def make_context(
     return Context(environ=environ, watcher=watcher, cache=cache, **fields)
 
 
-def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
+def cache_of(settings: Settings, environ: Environ, *, say: Log) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts. It is the user's
     own if the configured one has committed files: a change could contain its own verdicts."""
     user_cache = platformdirs.user_cache_path("evalgate").absolute()
@@ -255,7 +263,7 @@ def _calls(case: Case) -> int:
     event are made together."""
     if case.conversation is None:
         return 1
-    contents = (event.content for turn in case.conversation for event in turn.events or ())
+    contents = (event.content for turn in case.conversation for event in turn.steps)
     steps = sum(
         any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content
     )

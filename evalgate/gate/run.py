@@ -23,9 +23,7 @@ def run(settings: Settings, context: Context) -> Report:
         gate_session.open_gate_session(project, *bases, context) as session,
     ):
         measurement = measure.measure(session, context)
-        report = decision.decide(
-            measurement, session.rules, context, history=session.history, past=session.past_cases()
-        )
+        report = decision.decide(measurement, session.rules, context, history=session.history)
         report = decision.publish(
             report,
             measurement,

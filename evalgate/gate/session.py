@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import quarantine, rules as baseline_rules, settings as baseline_settings
+from evalgate.baseline import quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import places
@@ -22,14 +22,14 @@ from evalgate.discovery import project as discovery_project
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.gate import earlier as gate_earlier, prepare
-from evalgate.gate.earlier import EarlierRuns
-from evalgate.model import CaseKey, PastCase, Report
+from evalgate.gate import prepare, store as gate_store
+from evalgate.gate.store import EarlierRuns
+from evalgate.model import Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
+from evalgate.values import Redactor, frozen_dataclass
 
 FileWriter: TypeAlias = Callable[
     [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
@@ -56,14 +56,6 @@ class GateSession:
         """True if the base is measured, at least in part."""
         return len(self.journals) > 1
 
-    def past_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """The earlier outcomes of each case, oldest first: in base runs, and in runs that this
-        machine kept."""
-        machine_cases = (
-            {} if self.write_files is None else kept.of_cases(self.project.settings.root)
-        )
-        return {**self.history.of_cases(), **machine_cases}
-
     def finish(self, report: Report) -> None:
         """Mark the journals of a complete run as finished: no run continues them."""
         with suppress(UnavailableError):  # the reports are written, so nothing is lost
@@ -85,7 +77,7 @@ def open_gate_session(
     )
     _require_ready(rules, project.settings, context)
     judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
-    keys = baseline_settings.judge_keys(
+    keys = baseline_rules.judge_keys(
         project.settings,
         rules.settings,
         rules.suites,
@@ -101,7 +93,7 @@ def open_gate_session(
     with ExitStack() as stack:
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(results_history.open_history(settings, context))
+        history = results_history.open_history(settings, context)
         shard = shards.find_shard(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
         quarantined_cases, notices = quarantine.in_force(
@@ -113,11 +105,11 @@ def open_gate_session(
         )
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         drift_time = results_history.drifted_at(history.past)
-        earlier = gate_earlier.open_earlier_runs(
+        earlier = gate_store.open_earlier_runs(
             rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
         )
         # results are stored as they arrive: head's, and the base's if it is measured
-        names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
+        names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(
             project=project,
             rules=rules,
@@ -149,9 +141,7 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
         raise ConfigError.collected(errors)
 
 
-def _journal(
-    name: str, settings: Settings, context: Context, redact_text: Callable[[str], str]
-) -> Journal:
+def _journal(name: str, settings: Settings, context: Context, redact_text: Redactor) -> Journal:
     """Create a journal in the output folder. Raises UnavailableError."""
     path = settings.root / settings.output / name
     reason = places.refusal_reason(settings.root, f"{settings.output}/{name}", trusted=True)
@@ -174,9 +164,7 @@ def _journal(
     return Journal.create(path, about=about, redact=redact_text)
 
 
-def _writer(
-    settings: Settings, context: Context, redact_text: Callable[[str], str]
-) -> FileWriter | None:
+def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
     shards."""
     is_wanted = context.keep and context.is_attended and not settings.shard

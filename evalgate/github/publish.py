@@ -24,7 +24,7 @@ from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Redactor, frozen_dataclass
 
 CANCEL_WAIT_S = 3.0
 """The time that a cancelled run waits for a running request and for each of its last ones: runners
@@ -69,7 +69,7 @@ class Decided:
     create: bool
 
 
-def decided(report: Report, *, comment_rule: str, redact: Callable[[str], str] = str) -> Decided:
+def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Decided:
     """The texts to post for a report, rendered while its conversations can be read.
 
     `comment_rule`: the setting `comment`. `redact`: removes secrets."""
@@ -145,7 +145,8 @@ class Posting:
     """The comment and the check run of one gate: `start`, `prepare` and `finish`; else `give_up`.
 
     The initial settings apply until a report has those that decide. `head_sha`: the judged commit;
-    `number`: its pull request, or None; `redact` removes secrets from the posted report."""
+    `number`: its pull request, or None; `suffix`: of the check run's name; `redact` removes secrets
+    from the posted report."""
 
     def __init__(
         self,
@@ -155,13 +156,15 @@ class Posting:
         *,
         head_sha: str,
         number: int | None,
+        suffix: str = "",
         clock: Callable[[], float] = time.monotonic,
-        redact: Callable[[str], str] = str,
+        redact: Redactor = str,
     ) -> None:
         self._client = client
         self._job = job
         self._redact = redact
         self._head_sha = head_sha
+        self._check_name = f"{check_name(job)}{suffix}"
         self._number = number
         self._comment: str = settings.comment if number is not None else "off"
         self._may_check = bool(head_sha)
@@ -207,13 +210,7 @@ class Posting:
         self._client.end_within(PUBLISHING_S)
         decision = self._decided
         if decision is not None:
-            output = decision.output
-            self._requests.put(lambda: self._end_check(self._client, decision))
-            self._requests.put(
-                lambda: self._end_comment(
-                    self._client, output.summary, output.text, create=decision.create
-                )
-            )
+            self._requests.put(lambda: self._post(decision))
         self._requests.put(None)
         self._thread.join(PUBLISHING_S + CANCEL_WAIT_S)
         # some waits have no limit, such as the lookup of a host's name
@@ -221,6 +218,12 @@ class Posting:
             self._warn(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
         elif not self._requests.empty():
             self._warn("not everything was posted: internal error, see the traceback above")
+        return tuple(self._problems)
+
+    def post(self, decision: Decided) -> tuple[Problem, ...]:
+        """Post a decision at once; return the problems."""
+        self._client.end_within(PUBLISHING_S)
+        self._post(decision)
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
@@ -274,17 +277,25 @@ class Posting:
             request()
             self._requests.task_done()
 
+    def _post(self, decision: Decided) -> None:
+        self._end_check(self._client, decision)
+        output = decision.output
+        self._end_comment(self._client, output.summary, output.text, create=decision.create)
+
     def _begin_check(self) -> None:
         with suppress(EvalgateError):  # the final post tries again, and reports it
             self._start_check(self._client)
 
     def _start_check(self, client: Client) -> None:
         output = Output(title="in progress", summary="The gate is running.")
-        name = check_name(self._job)
         address = self._job.address
         try:
             self._check = check_run.start(
-                client, head_sha=self._head_sha, output=output, name=name, details_url=address
+                client,
+                head_sha=self._head_sha,
+                output=output,
+                name=self._check_name,
+                details_url=address,
             )
         except GitHubFailed as error:
             if not error.not_permitted:

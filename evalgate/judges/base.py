@@ -15,7 +15,15 @@ from evalgate.model import Text, Usage
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.system import http
 from evalgate.text import plain
-from evalgate.values import Environ, Json, Sentence, Wording, frozen_dataclass, mapped_wording
+from evalgate.values import (
+    Environ,
+    Json,
+    Redactor,
+    Sentence,
+    Wording,
+    frozen_dataclass,
+    mapped_wording,
+)
 
 # --- one question ---------------------------------------------------------------------------------
 
@@ -178,7 +186,7 @@ class JudgeSetting:
     environment: Environ = field(default_factory=dict)
     timeout_s: float = 120.0
     path: str = ""
-    redact: Callable[[str], str] = str
+    redact: Redactor = str
 
     def without_secrets(self, text: str) -> str:
         """The text without the key, and without all that `redact` removes."""

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Text, shapes
-from evalgate.values import digest_of, frozen_dataclass
+from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
 
 FORMAT = 1
 
@@ -108,7 +107,7 @@ def parse_entry(text: str) -> CachedReply:
         raise ValueError(f"{error.error_count()} errors, the first at {first_path}") from None
 
 
-def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
+def redacted(reply: JudgeReply, redact: Redactor) -> JudgeReply:
     """The reply with secrets removed from its text."""
     parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
     return dataclasses.replace(reply, parts=parts)
@@ -123,7 +122,7 @@ class VerdictCache:
         folder: Path,
         *,
         run: str = "",
-        warn: Callable[[str], None] = lambda _: None,
+        warn: Log = lambda _: None,
         oldest_s: float = 0.0,
     ) -> None:
         """`run`: the workflow run, which is part of every entry. `oldest_s`: older replies do not

@@ -4,7 +4,7 @@ provider's rate limiter."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import JUDGES, models, rate_limit
@@ -20,7 +20,7 @@ from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelHost, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.model import Usage
 from evalgate.system import redact
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Redactor, frozen_dataclass
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -180,7 +180,7 @@ def _unknown_model(model: str) -> str:
     )
 
 
-def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
+def _redactor(environment: Environ, key_name: str) -> Redactor:
     secret = environment.get(key_name, "").strip() if key_name else ""
     redact_known = redact.redactor(environment)
     return (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known

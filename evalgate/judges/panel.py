@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -43,7 +43,7 @@ from evalgate.judges.rate_limit import RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
-from evalgate.values import Sentence, Wording, mapped_wording
+from evalgate.values import Log, Sentence, Wording, mapped_wording
 
 STOP_CHECK_S = 0.5
 """Interval in which a call checks whether the program stops, in seconds."""
@@ -71,7 +71,7 @@ class VotingPanel:
         cache: VerdictCache | None = None,
         recorder: Recorder | None = None,
         calls_at_once: int = 32,
-        warn: Callable[[str], None] = lambda _: None,
+        warn: Log = lambda _: None,
     ) -> None:
         self._clients = clients
         self._budget = budget
@@ -463,7 +463,7 @@ def open_panel(
     defaults: JudgeRule,
     environment: Mapping[str, str],
     cache: Path | None,
-    warn: Callable[[str], None],
+    warn: Log,
     limiters: RateLimiters | None = None,
     oldest_s: float = 0.0,
 ) -> VotingPanel:

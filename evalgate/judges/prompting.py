@@ -224,7 +224,7 @@ def answer_of(
     invocation: Invocation, *, intermediate: bool = False, with_thoughts: bool = False
 ) -> str:
     """The final response as text; if `intermediate`, after the texts of the events before it."""
-    contents = [event.content for event in invocation.events or () if intermediate]
+    contents = [event.content for event in invocation.steps if intermediate]
     contents.append(invocation.final_response)
     texts = (content.text(with_thoughts=with_thoughts) for content in contents if content)
     return "\n".join(text for text in texts if text)
@@ -300,7 +300,7 @@ def conversation_of(invocations: Sequence[Invocation]) -> str:
         {
             "turn": number,
             "user": text_of(invocation.user_content),
-            "agent_steps": events_json(invocation.events or ()),
+            "agent_steps": events_json(invocation.steps),
             "agent_answer": answer_of(invocation),
         }
         for number, invocation in enumerate(invocations, start=1)

@@ -372,10 +372,7 @@ class TrialLimiter:
                 self._changed.notify_all()
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         model_names = {
-            event.model_version
-            for turn in turns
-            for event in turn.events or ()
-            if event.model_version
+            event.model_version for turn in turns for event in turn.steps if event.model_version
         }
         providers = {
             provider for name in model_names if (provider := models.parse_name(name).provider)

@@ -85,7 +85,7 @@ def spell(call: ToolCall) -> str:
     """The call as text, such as `book(city="Oslo", nights=2)`; long values are clipped."""
     arguments = (
         f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
-        for name, value in (call.args or {}).items()
+        for name, value in call.arguments.items()
     )
     return f"{_tool(call.name)}({', '.join(arguments)})"
 
@@ -127,8 +127,8 @@ def _lines(call_pair: CallPair) -> list[CallLine]:
         return [CallLine(" ", spell(call_pair.actual))]
     expected = spell(call_pair.expected)
     actual = spell(call_pair.actual)
-    left = call_pair.expected.args or {}
-    right = call_pair.actual.args or {}
+    left = call_pair.expected.arguments
+    right = call_pair.actual.arguments
     if (
         expected != actual
         and len(left.keys() | right.keys()) <= 2
@@ -168,7 +168,7 @@ def _name(name: str) -> str:
 
 
 def _key(call: ToolCall) -> tuple[str, str]:
-    return call.name, _dumps(call.args or {}, ordered=True)
+    return call.name, _dumps(call.arguments, ordered=True)
 
 
 def _dumps(value: Any, *, ordered: bool = False) -> str:

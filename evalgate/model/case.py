@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 from evalgate.errors import Place
 from evalgate.model.conversation import Invocation, Rubric
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, digest, frozen_dataclass
 
 TRAJECTORY = "tool_trajectory_avg_score"
 """The only criterion that compares tool calls."""
@@ -95,6 +96,11 @@ class Case:
     criteria: frozenset[str] | None = None
     ces: Json | None = None
     extras: Json = field(default_factory=dict)
+
+    @property
+    def turns(self) -> tuple[Invocation, ...]:
+        """The turns of its conversation; empty for a scenario."""
+        return self.conversation or ()
 
     def setup_of(self, number: int) -> TurnSetup:
         """The additions to a turn, counted from 0."""
@@ -216,7 +222,7 @@ class CriterionUse:
             return True
         if Need.REFERENCE not in self.needs:
             return case.scenario is not None
-        turns = case.conversation or ()
+        turns = case.turns
         if self.name == TRAJECTORY:
             return any(turn.events is not None for turn in turns)
         answers = (turn.final_response for turn in turns if turn.final_response is not None)
@@ -263,7 +269,7 @@ class CriteriaSource:
     file: str = ""
 
 
-@frozen_dataclass
+@dataclass(frozen=True, kw_only=True)
 class AgentUse:
     """The agent of a suite: a driver of `evalgate.agents` and its options.
 
@@ -276,6 +282,11 @@ class AgentUse:
     driver: str
     options: Json = field(default_factory=dict)
     found_by: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal agents."""
+        return digest([self.driver, dict(self.options)])
 
     @property
     def is_absent(self) -> bool:

@@ -27,6 +27,11 @@ class ToolCall:
     args: Json | None = None
     id: str | None = None
 
+    @property
+    def arguments(self) -> Json:
+        """Its arguments; empty if they are absent."""
+        return self.args or {}
+
 
 @frozen_dataclass
 class ToolResponse:
@@ -169,25 +174,30 @@ class Invocation:
     state: Json | None = None
 
     @property
+    def steps(self) -> tuple[Event, ...]:
+        """Its events; empty if none were recorded."""
+        return self.events or ()
+
+    @property
     def stop(self) -> Event | None:
         """The event with the model's error instead of an answer; None if the agent answered or no
         model reported an error."""
         if self.final_response is not None and self.final_response.parts:
             return None
-        return next((event for event in reversed(self.events or ()) if event.error_code), None)
+        return next((event for event in reversed(self.steps) if event.error_code), None)
 
     @property
     def event_calls(self) -> tuple[tuple[Usage, str], ...]:
         """Model calls that its events report, as `model_calls`."""
         return tuple(
             (event.usage, event.model_version or "")
-            for event in self.events or ()
+            for event in self.steps
             if event.usage is not None
         )
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""
-        for event in self.events or ():
+        for event in self.steps:
             if event.content is not None:
                 yield from event.content.parts
 

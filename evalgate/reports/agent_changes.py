@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, Report, Run
 from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, words
@@ -140,10 +139,8 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
 
 def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescription]]:
     """Base's agent and head's of each suite, each pair once."""
-    base_keys = {suite.key: fingerprints.agent_key(suite.agent) for suite in base.suites}
-    keys = (
-        (base_keys.get(suite.key, ""), fingerprints.agent_key(suite.agent)) for suite in head.suites
-    )
+    base_keys = {suite.key: suite.agent.key for suite in base.suites}
+    keys = ((base_keys.get(suite.key, ""), suite.agent.key) for suite in head.suites)
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
             yield base.descriptions[base_key], head.descriptions[head_key]

@@ -158,8 +158,8 @@ def _call_difference(pairs: Sequence[CallPair], *, is_brief: bool) -> str:
 
 def _argument_difference(expected_call: ToolCall, actual_call: ToolCall, *, is_brief: bool) -> str:
     """A sentence on the first argument that differs."""
-    expected_arguments = expected_call.args or {}
-    actual_arguments = actual_call.args or {}
+    expected_arguments = expected_call.arguments
+    actual_arguments = actual_call.arguments
     names = dict.fromkeys([*expected_arguments, *actual_arguments])
     # in Python 1 equals 1.0 and True, in JSON it does not
     changed_name = max(

@@ -190,7 +190,7 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject
 def _search_words(case: CaseView, *extra_texts: str) -> list[str]:
     """The words that the search matches: the id, file, user messages and expected tools of a case,
     and `extra_texts`."""
-    conversation = case.eval_case.conversation or ()
+    conversation = case.eval_case.turns
     questions = [turns.answer_text(turn.user_content) or "" for turn in conversation[:10]]
     if case.eval_case.scenario is not None:
         questions.append(case.eval_case.scenario.starting_prompt)
@@ -304,7 +304,7 @@ def _case_and_traces(
 def _case_json(case: Case, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """The questions and expectations, and the other fields of the case in the evaluation file."""
     return {
-        "expected": [_expected(turn, uses) for turn in case.conversation or ()],
+        "expected": [_expected(turn, uses) for turn in case.turns],
         "about": adk_shapes.case_fields_json(case),
     }
 

@@ -149,7 +149,7 @@ class Conversation:
 def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
-    expected = case.eval_case.conversation or ()
+    expected = case.eval_case.turns
     if trial is None:
         unrun_turns = (
             Turn(number=index, expected=invocation, actual=None)

@@ -498,7 +498,7 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
 
 def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     """The fields of a suite with or without a verdict, except its cases."""
-    key = fingerprints.agent_key(suite.agent)
+    key = suite.agent.key
     run = report.run
     return {
         "suite": suite.key,
@@ -617,8 +617,8 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and its other contents.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    reused. `comparison`: the origin of the base or the reason why there is no base, and the
-    unpaired cases; values computed from runs must be computed again. `edits`: the change's edits to
+    reused. `comparison`: as its run had it, without `base`; values computed from runs must be
+    computed again. `edits`: the change's edits to
     its own gate. `problems`: about the evaluation files and the inputs. `file`: its path."""
 
     run: Run
@@ -630,9 +630,11 @@ class Stored:
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     file: str = ""
-    # what its run says of cases, and of those that differ from the base
-    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)
-    compared: Mapping[CaseKey, CaseComparison] = field(default_factory=dict)
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # its run's own verdicts
+
+    def with_run(self, **fields: Any) -> Stored:
+        """The same with other fields of its run."""
+        return dataclasses.replace(self, run=dataclasses.replace(self.run, **fields))
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
@@ -714,7 +716,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     }
     outcomes = StoredOutcomes(raw_outcomes, agents)
     suites = tuple(_suite(suite) for suite in results_file.suites)
-    agent_keys = [fingerprints.agent_key(suite.agent) for suite in suites]
+    agent_keys = [suite.agent.key for suite in suites]
     agent_entries = {
         key: suite.agent for key, suite in zip(agent_keys, results_file.suites, strict=True)
     }
@@ -746,12 +748,11 @@ def _stored(results_file: Any, *, file: str) -> Stored:
             for use in suite.criteria
         },
         deviations=deviations.under(adk_compat=results_file.adk_compat),
-        comparison=comparison and _read_comparison(comparison),
+        comparison=comparison and shapes.restored(Comparison, comparison),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
         entries=case_entries,
-        compared={case.key: case for case in comparison.cases} if comparison else {},
     )
 
 
@@ -798,18 +799,6 @@ def _read_shard(shard_entry: Any) -> Shard:
         homes={(suite, case.case_id): case.shard for suite, case in cases},
         fingerprints={(suite, case.case_id): case.fingerprint for suite, case in cases},
     )
-
-
-STORED_FIELDS = (
-    "origin", "problem", "no_agent", "base_failed", "unchanged", "unread", "edited", "is_past",
-)  # fmt: skip
-"""The fields of a comparison that are not computed from both runs."""
-
-
-def _read_comparison(comparison_entry: Any) -> Comparison:
-    cases = tuple(case for case in comparison_entry.cases if case.status is not CaseStatus.PAIRED)
-    fields = {name: getattr(comparison_entry, name) for name in STORED_FIELDS}
-    return Comparison(cases=cases, **fields)
 
 
 # --- results of an unknown author: reading them must not cost more than reading others of that size

@@ -1,14 +1,21 @@
-"""The history of the base branch: the results of its last runs, drift of its model, and the way a
-finished run is added."""
+"""Runs of the base branch: their results in a folder, and their history, with drift of the model.
+A finished run is added to both."""
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
+import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import re
+import secrets
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -21,17 +28,28 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Drift, PastCase, Report, Run, Suite, Trend, VerdictKind
+from evalgate.model import (
+    BaseOrigin,
+    CaseKey,
+    Drift,
+    PastCase,
+    Report,
+    Run,
+    Suite,
+    Trend,
+    VerdictKind,
+)
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
-from evalgate.results import shapes, stores as results_stores
+from evalgate.results import file as results_file, kept, output, shapes
+from evalgate.results.file import Stored
 from evalgate.results.shapes import entry
-from evalgate.results.stores import HISTORY, BaselineFolder, Revise, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import frozen_dataclass, grouped
+from evalgate.text.words import size
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50
@@ -118,7 +136,7 @@ class History:
 
     settings: Settings
     context: Context
-    repo: Repository | None = None
+    head: str = ""  # the checked-out commit when it was opened
     store: BaselineFolder | None = None
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
@@ -128,10 +146,13 @@ class History:
         return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
-        """The outcomes of each case in the last base runs, oldest first."""
+        """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
+        this machine kept."""
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
-        return {
+        context = self.context
+        is_kept = context.keep and context.is_attended and not self.settings.shard
+        base_cases = {
             key: tuple(
                 _past_case(outcome, runs[outcome.number])
                 for outcome in case.outcomes
@@ -139,6 +160,7 @@ class History:
             )
             for key, case in past.by_case().items()
         }
+        return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
         """The recent drift of the base branch's unchanged agent, or None. This run counts if it
@@ -148,8 +170,7 @@ class History:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
         drift = recent_drift(past)
         is_recent = (
-            drift is not None
-            and (self.context.moment - results_stores.moment(drift.since)).days <= DRIFT_DAYS
+            drift is not None and (self.context.moment - moment(drift.since)).days <= DRIFT_DAYS
         )
         return drift if is_recent else None
 
@@ -177,10 +198,10 @@ class History:
         if run.truncated:  # it would replace a complete run
             self.context.say(f"the results are not stored: {run.truncated}")
             return report
-        if not results_stores.has_conversation(run):  # an outage: it cannot be compared with
+        if not has_conversation(run):  # an outage: it cannot be compared with
             self.context.say("the results are not stored: the agent failed in every run")
             return report
-        commit = run.commit or (self.repo.head if self.repo is not None else "")
+        commit = run.commit or self.head
         revise = add_run(
             summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say
         )
@@ -198,42 +219,36 @@ class History:
         return report
 
 
-@contextlib.contextmanager
-def open_history(settings: Settings, context: Context) -> Iterator[History]:
+def open_history(settings: Settings, context: Context) -> History:
     """The configured store and its history, opened before any agent runs. Reports what cannot be
     used."""
     unknown = History(settings=settings, context=context)
     if not settings.baseline_folder:
-        yield unknown
-        return
-    with contextlib.ExitStack() as stack:
+        return unknown
+    try:
+        with git.open_repository(
+            settings.root,
+            environ=context.environ,
+            token=context.token,
+            under=context.cache / "bases",
+        ) as repo:
+            store = open_store(settings, repo, say=context.say)
+            head = repo.head
+    except EvalgateError as error:
+        context.say(f"stored base results cannot be used: {error.message}")
+        return unknown
+    past: PastRuns | None = None
+    problems: tuple[Problem, ...] = ()
+    if store is not None:
         try:
-            repository = git.open_repository(
-                settings.root,
-                environ=context.environ,
-                token=context.token,
-                under=context.cache / "bases",
-            )
-            repo = stack.enter_context(repository)
-            store = results_stores.open_store(settings, repo, root=settings.root, say=context.say)
+            past = read_history(store)
         except EvalgateError as error:
-            context.say(f"stored base results cannot be used: {error.message}")
-            yield unknown
-            return
-        past: PastRuns | None = None
-        problems: tuple[Problem, ...] = ()
-        if store is not None:
-            try:
-                past = read_history(store)
-            except EvalgateError as error:
-                message = (
-                    f"the history of base runs in the {store.name} was not read: {error.message}"
-                )
-                problems = (errors.warning("history-unread", message),)
-                context.say(message)
-        yield History(
-            settings=settings, context=context, repo=repo, store=store, past=past, problems=problems
-        )
+            message = f"the history of base runs in the {store.name} was not read: {error.message}"
+            problems = (errors.warning("history-unread", message),)
+            context.say(message)
+    return History(
+        settings=settings, context=context, head=head, store=store, past=past, problems=problems
+    )
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -424,7 +439,7 @@ def recent_drift(past: PastRuns) -> Drift | None:
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Results older than this are ignored: the provider changed then. None if it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
-    return results_stores.moment(drifts[-1].since) if drifts else None
+    return moment(drifts[-1].since) if drifts else None
 
 
 def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
@@ -446,23 +461,12 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
 # --- history.json --------------------------------------------------------------------------------
 
 
-class UnreadableHistory(Exception):  # noqa: N818 - the name says it
-    """The text is not a history. `newer`: a later version of evalgate wrote it, so it must not be
-    overwritten."""
-
-    def __init__(self, message: str, *, newer: bool = False) -> None:
-        super().__init__(message)
-        self.newer = newer
-
-
 HistoryFile: Any = entry(
     "HistoryFile",
     PastRuns,
     doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
     schema_version=(int, ...),
 )
-_RUNS = TypeAdapter(list[PastRun])
-_CASES = TypeAdapter(list[CaseHistory])
 
 
 def schema() -> dict[str, Any]:
@@ -471,44 +475,37 @@ def schema() -> dict[str, Any]:
 
 
 def render_history(past: PastRuns) -> bytes:
-    """history.json, one case per line so that its diffs are readable."""
-    runs = _lines(_RUNS.dump_python(list(past.runs), mode="json", exclude_defaults=True))
-    cases = _lines(_CASES.dump_python(list(past.cases), mode="json", exclude_defaults=True))
-    text = f'{{"schema_version":{SCHEMA_VERSION},"runs":[\n{runs}\n],"cases":[\n{cases}\n]}}\n'
+    """history.json."""
+    entry = shapes.entry_of(HistoryFile, past, schema_version=SCHEMA_VERSION)
+    text = json.dumps(shapes.written(entry), ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")  # for lone surrogates, which JSON readers refuse
 
 
-def _lines(documents: Iterable[Any]) -> str:
-    return ",\n".join(
-        json.dumps(document, ensure_ascii=False, separators=(",", ":")) for document in documents
-    )
-
-
 def parse_history(text: bytes) -> PastRuns:
-    """The history in a file. Raises UnreadableHistory."""
+    """The history in a file. Raises Unreadable."""
     version: Any = None
-    with contextlib.suppress(ValueError, RecursionError, TypeError, LookupError):
+    with suppress(ValueError, RecursionError, TypeError, LookupError):
         version = json.loads(text)["schema_version"]
     if type(version) is int and version != SCHEMA_VERSION:
         newer = version > SCHEMA_VERSION
         age = "a later" if newer else "an earlier"
-        raise UnreadableHistory(
+        raise Unreadable(
             f"schema_version {version} was written by {age} version of evalgate", newer=newer
         )
     try:
         past = shapes.restored(PastRuns, HistoryFile.model_validate_json(text))
     except ValidationError as error:
         first_fault = error.errors(include_url=False, include_input=False)[0]
-        raise UnreadableHistory(words.fault_with_place(first_fault, most_steps=4)) from None
+        raise Unreadable(words.fault_with_place(first_fault, most_steps=4)) from None
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
-            raise UnreadableHistory(
+            raise Unreadable(
                 f"{case.case_id[:80]}: more repeats passed than were measured, or more were measured than requested"
             )
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
     for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
-            raise UnreadableHistory("the runs are not in order")
+            raise Unreadable("the runs are not in order")
     return past
 
 
@@ -522,13 +519,13 @@ def read_history(store: BaselineFolder) -> PastRuns:
         return PastRuns()
     try:
         return parse_history(stored)
-    except UnreadableHistory as error:
+    except Unreadable as error:
         raise UnavailableError(
             f"it is damaged: {error}" if not error.newer else str(error)
         ) from error
 
 
-def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
+def add_run(run: PastRuns, *, warn: Log = lambda _: None) -> Revise:
     """The revision of the history for `BaselineFolder.save`: it adds this run.
 
     An unreadable history starts over, with a warning. The history of a later evalgate stays as it
@@ -537,7 +534,7 @@ def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
     def revise(stored: bytes | None) -> bytes | None:
         try:
             past = parse_history(stored) if stored is not None else PastRuns()
-        except UnreadableHistory as error:
+        except Unreadable as error:
             if error.newer:
                 warn(f"this run is not in the history: {error}")
                 return None
@@ -546,3 +543,333 @@ def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
         return render_history(update(past, run))
 
     return revise
+
+
+# --- the folder ----------------------------------------------------------------------------------
+
+RUNS = "runs"
+KEPT_RUNS = 50
+RUNS_OF_COMMIT = 10
+"""The most runs that are kept of one commit."""
+MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
+MOST_BYTES = 1024**3
+MOST_HISTORY_BYTES = 32 * 1024**2
+COMPRESSION = 6
+"""The best takes three times as long for a fiftieth of the size."""
+_CHUNK = 1024**2
+_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class Unreadable(Exception):  # noqa: N818 - the name says it
+    """A stored file is not one that a run wrote; the message is part of a sentence.
+
+    `newer`: a later version of evalgate wrote it, so it must not be overwritten."""
+
+    def __init__(self, message: str, *, newer: bool = False) -> None:
+        super().__init__(message)
+        self.newer = newer
+
+
+class RunName(NamedTuple):
+    """The name of a stored run; the order is that of time. `stamp`: `20260102T030405Z`."""
+
+    stamp: str
+    commit: str
+
+    @property
+    def name(self) -> str:
+        """Its file name in `runs`."""
+        return f"{self.stamp}-{self.commit}.json.gz"
+
+    @property
+    def saved_at(self) -> str:
+        """ISO 8601, UTC."""
+        return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - the stamp is in UTC
+
+
+def parse_names(names: Iterable[str]) -> list[RunName]:
+    """The runs among file names of `runs`, oldest first; other files and impossible times are
+    skipped."""
+    runs = []
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        run = RunName(stamp=match[1], commit=match[2])
+        with suppress(ValueError):
+            if run.saved_at:  # an impossible time has none
+                runs.append(run)
+    return sorted(runs)
+
+
+def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
+    """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
+    first."""
+    distances = {commit: distance for distance, commit in enumerate(candidates)}
+    newest_first = [run for run in sorted(runs, reverse=True) if run.commit in distances]
+    nearest_first = sorted(newest_first, key=lambda run: distances[run.commit])
+    return [(distances[run.commit], run) for run in nearest_first]
+
+
+def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
+    """The runs to remove when `new` is added: the oldest runs of its commit beyond
+    `RUNS_OF_COMMIT`, and the oldest runs beyond `keep`; never `new` itself."""
+    others = sorted(run for run in runs if run != new)
+    older = [run for run in others if run.commit == new.commit and run < new]
+    removed = older[: -RUNS_OF_COMMIT + 1]
+    others = [run for run in others if run not in removed]
+    return [*removed, *others[: max(len(others) + 1 - max(keep, 1), 0)]]
+
+
+def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
+    """Compress a file after `prefix`, always to the same bytes. Raises UnavailableError if it is
+    unreadable or too large."""
+    with errors.unavailable(f"cannot compress {results}"):
+        with (
+            results.open("rb") as source,
+            to.open("wb") as packed_file,
+            gzip.GzipFile("", "wb", COMPRESSION, mtime=0, fileobj=packed_file) as target,
+        ):
+            target.write(prefix)
+            shutil.copyfileobj(source, target)
+        packed_bytes = to.stat().st_size
+    if packed_bytes > MOST_PACKED_BYTES:
+        raise UnavailableError(
+            f"the results are too large to store: {size(packed_bytes)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
+            hint="Split the gate into several jobs.",
+        )
+
+
+def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
+
+    Only a JSON object passes, judged by its first character (the reader checks the others), of at
+    most `most_bytes`."""
+    if len(packed) > MOST_PACKED_BYTES:
+        raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
+    unpacker = zlib.decompressobj(wbits=31)
+    written_bytes = 0
+    with path.open("xb") as target:
+        while packed and not unpacker.eof:
+            try:
+                chunk = unpacker.decompress(packed, _CHUNK)
+            except zlib.error:
+                raise Unreadable("is not in the expected compression format") from None
+            packed = unpacker.unconsumed_tail
+            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
+                raise Unreadable("holds no results")
+            written_bytes += len(chunk)
+            if written_bytes > most_bytes:
+                raise Unreadable(f"is larger than {size(most_bytes)}")
+            target.write(chunk)
+    if not unpacker.eof:
+        raise Unreadable("is truncated")
+    if not written_bytes:
+        raise Unreadable("is empty")
+
+
+HISTORY = "history.json"
+
+Revise = Callable[[bytes | None], bytes | None]
+"""From the stored history (None: none) to the history to store with the run; None: keep the stored
+one."""
+
+LOCK = ".lock"
+LEFTOVER_S = 86400.0
+
+
+class BaselineFolder:
+    """A folder with results of runs on the base branch; a checked-out data branch of earlier
+    versions is one too.
+
+    Writers take turns; readers do not wait, since every file appears complete. Every method raises
+    UnavailableError if the folder cannot be used."""
+
+    def __init__(
+        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Log = lambda _: None
+    ) -> None:
+        """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
+        self._folder = folder
+        self._scratch = scratch
+        self._keep = keep
+        self._warn = warn
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"folder {self._folder}"
+
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
+        """Readable results of `candidates` (commit SHAs), nearest first, each read on demand: their
+        index in `candidates`, their name, and an uncompressed results.json, which is not
+        trusted."""
+        with self._errors():
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            for distance, run in pick(self._runs(), candidates):
+                path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
+                try:
+                    packed = read(self._folder / RUNS / run.name, MOST_PACKED_BYTES)
+                    if packed is None:
+                        continue
+                    unpack(packed, path)
+                except Unreadable as error:
+                    path.unlink(missing_ok=True)
+                    self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
+                else:
+                    yield distance, run, path
+
+    def read(self, name: str) -> bytes | None:
+        """A file beside the runs (`history.json`), None if it is missing."""
+        with self._errors():
+            try:
+                return read(self._folder / name, MOST_HISTORY_BYTES)
+            except Unreadable as error:
+                raise UnavailableError(f"{name} in the {self.name} {error}") from error
+
+    def save(
+        self, commit: str, results: Path, *, current_moment: datetime, revise: Revise | None = None
+    ) -> None:
+        """Keep the results of `commit`, and the history that `revise` returns; remove the oldest
+        runs."""
+        run = RunName(current_moment.astimezone(UTC).strftime(_STAMP), commit)
+        runs = self._folder / RUNS
+        with self._errors():
+            runs.mkdir(parents=True, exist_ok=True)
+            with output.new_file(runs / run.name) as packed_path:
+                pack(results, packed_path)
+            with self._write_lock():
+                history = revise(self.read(HISTORY)) if revise else None
+                if history is not None:
+                    with output.new_file(self._folder / HISTORY) as new_path:
+                        new_path.write_bytes(history)
+                for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
+                    (runs / old_run.name).unlink(missing_ok=True)
+                _remove_stale(runs, current_moment)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return errors.unavailable(f"cannot use the folder of base results {self._folder}")
+
+    def _runs(self) -> list[RunName]:
+        try:
+            return parse_names(path.name for path in (self._folder / RUNS).iterdir())
+        except FileNotFoundError:
+            return []
+
+    @contextmanager
+    def _write_lock(self) -> Iterator[None]:
+        lock = os.open(
+            self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
+        )
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _remove_stale(folder: Path, current_moment: datetime) -> None:
+    """Remove files that killed writers left at least a day ago."""
+    for path in folder.glob(".new-*"):
+        with suppress(FileNotFoundError):
+            if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+                path.unlink()
+
+
+def read(path: Path, most_bytes: int) -> bytes | None:
+    """The bytes of a regular file, never through a link; None if it is missing. Raises Unreadable,
+    OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if path.is_symlink():
+            raise Unreadable("is a symbolic link") from None
+        raise
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
+        if not path.is_file():
+            raise Unreadable("is not a file")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise Unreadable(f"is larger than {most_bytes:,} bytes")
+    return content
+
+
+DAY_S = 86_400
+MOST_PASSED_OVER = 20
+"""The most runs of a store that are read: the nearest ones may all be from one outage."""
+
+
+def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFolder | None:
+    """The configured store; None for a folder with committed files: a change could write the
+    results that it is compared with."""
+    if not settings.baseline_folder:
+        return None
+    folder = settings.root / settings.baseline_folder
+    if git.is_committed(folder, repo):
+        say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
+        return None
+    return BaselineFolder(folder, scratch=repo.folder / "stored", warn=say)
+
+
+def find(
+    store: BaselineFolder, repo: Repository, sha: str, *, say: Log
+) -> tuple[int, RunName, Stored] | None:
+    """The usable results nearest to the commit, of it or of one of its first-parent ancestors; the
+    steps back to them, and their name. Skipped results and problems of the store are reported."""
+    commits: Sequence[str] = (sha,)
+    try:
+        commits = git.ancestors(repo, sha)
+    except EvalgateError as error:
+        say(f"the base's ancestors are not known: {error.message}")
+    try:
+        for distance, run, path in itertools.islice(store.find(commits), MOST_PASSED_OVER):
+            name = f"{run.commit[:12]} in the {store.name}"
+            try:
+                stored = results_file.read_results(path, shown_as=name)
+                reason = _why_unusable(stored.run, run.commit)
+                if not reason:
+                    return distance, run, stored
+            except EvalgateError as error:
+                reason = error.message
+            say(f"the results of {name} were skipped: {reason}")
+    except EvalgateError as error:
+        say(f"the {store.name} was not used: {error.message}")
+    return None
+
+
+def _why_unusable(run: Run, commit: str) -> str:
+    if run.commit and run.commit != commit:
+        return f"they are of {run.commit[:12]}"
+    return "" if has_conversation(run) else "the agent failed in every run"
+
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def moment(text: str) -> datetime:
+    """Parse a written time; `NEVER` if it cannot be read."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return NEVER
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def has_conversation(run: Run) -> bool:
+    """True if at least one conversation was completed: otherwise the run cannot be compared
+    with."""
+    return any(trial.failure is None for trial in run.trials)
+
+
+def aged(
+    origin: BaseOrigin, settings: Settings, context: Context, *, notes: Iterable[Wording] = ()
+) -> BaseOrigin:
+    """The origin with the age of its results, a note if they are older than `max_baseline_age`, and
+    `notes`."""
+    measured_time = moment(origin.measured_at)
+    most_days = settings.max_baseline_age
+    age_days = None
+    if measured_time != NEVER:
+        age_days = max(0.0, (context.moment - measured_time).total_seconds() / DAY_S)
+    is_old = age_days is not None and age_days > most_days
+    age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
+    return replace(origin, age_days=age_days, notes=(*origin.notes, *age_notes, *notes))

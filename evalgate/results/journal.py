@@ -26,7 +26,7 @@ from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDetails, Grade, Inputs, Outcome, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
-from evalgate.values import Json, JsonObject, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, mapped_json
 
 VERSION = 2
 _FINISHED = {"finished": True}
@@ -45,15 +45,6 @@ class _Line(NamedTuple):
     mark: bytes
 
 
-class Peeked(NamedTuple):
-    """The header of a journal: the start of its run (ISO 8601), its workflow run, and whether it
-    was completed."""
-
-    started_at: str
-    workflow_run: str
-    finished: bool
-
-
 CACHED_BYTES = 8_000_000
 """The length of all lines whose transcripts are kept in memory, the last ones that were written or
 read: a transcript takes a few times the length of its line."""
@@ -68,7 +59,7 @@ class Journal:
     `about`: its first line. `redact`: removes secrets from everything that is written, so that
     readers and reports see none."""
 
-    def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, path: Path, *, redact: Redactor = str) -> None:
         self.path = path
         self._redact = redact
         self.damaged = 0
@@ -88,7 +79,7 @@ class Journal:
         self._expected = 0
 
     @classmethod
-    def create(cls, path: Path, *, about: Json, redact: Callable[[str], str] = str) -> Journal:
+    def create(cls, path: Path, *, about: Json, redact: Redactor = str) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path, redact=redact)
         journal._writer = _open_alone(path)
@@ -97,11 +88,10 @@ class Journal:
             if path.stat().st_size:
                 journal._writer.truncate()
             journal._append({"journal": VERSION, **about})
-        except OSError as error:
+        except (OSError, UnavailableError) as error:
             journal.close()
-            raise not_written(path, error) from error
-        except UnavailableError:
-            journal.close()
+            if isinstance(error, OSError):
+                raise not_written(path, error) from error
             raise
         return journal
 
@@ -435,9 +425,9 @@ class Journal:
         )
 
 
-def peek(path: Path) -> Peeked | None:
-    """The data of the first and the last line of a journal, without reading the others; None if it
-    does not exist or is not a file."""
+def peek(path: Path) -> tuple[str, str, bool] | None:
+    """The start of a journal's run (ISO 8601), its workflow run, and whether it was completed: its
+    first and last line, without reading the others. None if it does not exist or is not a file."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
@@ -447,11 +437,10 @@ def peek(path: Path) -> Peeked | None:
             last_line = _value(file.read().splitlines()[-1]) or {}
     except (OSError, IndexError):
         return None
-    return Peeked(
-        started_at=str(first_line.get("started_at") or ""),
-        workflow_run=str(first_line.get("workflow_run") or ""),
-        finished=last_line.get("finished") is True,
+    started_at, workflow_run = (
+        str(first_line.get(name) or "") for name in ("started_at", "workflow_run")
     )
+    return started_at, workflow_run, last_line.get("finished") is True
 
 
 def progress(path: Path) -> tuple[int, int]:
@@ -465,12 +454,9 @@ def is_free(path: Path) -> bool:
     """True if no process has the journal open."""
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
+            return _lock(file)
+    except OSError:
         return True
-    return True
 
 
 # --- the file: one writer at a time, complete lines distinguished from damaged ones
@@ -490,12 +476,13 @@ def _open_alone(path: Path) -> FileIO:
         )
     except OSError as error:
         raise not_written(path, error) from error
-    try:
-        with suppress(OSError):  # a file system without locks
-            _lock(file, path)
-    except UnavailableError:
+    if not _lock(file):
         file.close()
-        raise
+        raise UnavailableError(
+            f"another evalgate is running in the folder {path.parent}",
+            hint="Wait until it ends, or use a separate folder for this run: `--output FOLDER` (the action's input "
+            "`output`).",
+        )
     return file
 
 
@@ -550,15 +537,15 @@ def _changed(path: Path) -> UnavailableError:
     )
 
 
-def _lock(file: FileIO, path: Path) -> None:
+def _lock(file: FileIO | BinaryIO) -> bool:
+    """Lock the file for this process; False if another one has the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise UnavailableError(
-            f"another evalgate is running in the folder {path.parent}",
-            hint="Wait until it ends, or use a separate folder for this run: `--output FOLDER` (the action's input "
-            "`output`).",
-        ) from None
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def _parsed(line: bytes) -> Any:

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalgate import errors
+from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
-from evalgate.values import T, frozen_dataclass, grouped
+from evalgate.values import Redactor, grouped
 
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"
@@ -29,14 +30,16 @@ LONGEST_ABOUT = 64_000_000
 STAMP = "%Y%m%dT%H%M%SZ"
 
 
-class About(BaseModel):
-    """The contents of run.json. `selected`: paths, ids or a pattern chose the cases, so there may
-    be others. `shown_in`: the output folder with its files; "" if that has those of a run of more
-    cases. `cases`: the verdict of each case, by suite and id; `labels`: their labels in the
-    reports."""
+class KeptRun(BaseModel):
+    """A kept run: its folder, and the contents of its run.json.
+
+    `selected`: paths, ids or a pattern chose the cases, so there may be others. `shown_in`: the
+    output folder with its files; "" if that has those of a run of more cases. `cases`: the verdict
+    of each case, by suite and id; `labels`: their labels in the reports."""
 
     model_config = ConfigDict(frozen=True)
 
+    folder: Path = Field(default=Path(), exclude=True)
     evalgate: str = ""
     started_at: str = ""
     commit: str = ""
@@ -49,66 +52,56 @@ class About(BaseModel):
     cases: dict[str, dict[str, VerdictKind]]
     labels: dict[str, dict[str, CaseLabel]] = {}
 
-    def kinds(self) -> dict[CaseKey, VerdictKind]:
-        """The verdict of each case, by suite and id."""
-        return _by_key(self.cases)
-
-    def case_labels(self) -> dict[CaseKey, CaseLabel]:
-        """The label of each case, by suite and id; none of runs by an older evalgate."""
-        return _by_key(self.labels)
-
-    def keys(self) -> set[CaseKey]:
-        """The cases, by suite and id."""
-        return set(self.kinds())
-
-
-def _by_key(by_suite: Mapping[str, Mapping[str, T]]) -> dict[CaseKey, T]:
-    return {
-        (suite, case): part for suite, cases in by_suite.items() for case, part in cases.items()
-    }
-
-
-@frozen_dataclass
-class RunFolder:
-    """A kept run and its folder."""
-
-    folder: Path
-    about: About
-
     @property
     def results(self) -> Path:
         """Its results.json."""
         return self.folder / RESULTS
 
+    @property
+    def is_whole(self) -> bool:
+        """True if it has all cases."""
+        return self.complete and not self.selected
 
-def runs(root: Path) -> list[RunFolder]:
+    def outcomes(self) -> dict[CaseKey, tuple[VerdictKind, CaseLabel | None]]:
+        """The verdict and the label of each case, by suite and id; a run by an older evalgate has
+        no labels."""
+        return {
+            (suite, case): (kind, self.labels.get(suite, {}).get(case))
+            for suite, cases in self.cases.items()
+            for case, kind in cases.items()
+        }
+
+
+def runs(root: Path) -> list[KeptRun]:
     """The kept runs, newest first; unreadable ones are skipped."""
     kept_runs = []
     for folder in _newest_first(root / RUNS):
         with suppress(OSError, ValueError, ValidationError):
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
-                kept_runs.append(
-                    RunFolder(folder=folder, about=About.model_validate_json(file.read_bytes()))
-                )
+                run = KeptRun.model_validate_json(file.read_bytes())
+                kept_runs.append(run.model_copy(update={"folder": folder}))
     return kept_runs
 
 
 def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
-    """The outcomes of each case in the kept runs, oldest first."""
+    """The outcomes of each case in the kept runs, oldest first; empty if their folder is a link to
+    elsewhere."""
+    if places.refusal_reason(root, FOLDER, trusted=True):
+        return {}
     past_cases = grouped(
         (
             key,
             PastCase(
-                at=run.about.started_at,
-                commit=run.about.commit,
+                at=run.started_at,
+                commit=run.commit,
                 kind=kind,
                 place="this computer",
                 outcome=kind.value.replace("_", " "),
             ),
         )
         for run in reversed(runs(root))
-        for key, kind in run.about.kinds().items()
+        for key, (kind, _) in run.outcomes().items()
     )
     return {key: tuple(cases) for key, cases in past_cases.items()}
 
@@ -121,7 +114,7 @@ def write(
     root: Path,
     is_selected: bool,
     moment: datetime,
-    redact: Callable[[str], str],
+    redact: Redactor,
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """`output.write_all` into the run's own folder, without secrets; and into the folder `to`,
     unless that has the results of more cases. Return the paths by name, and warnings."""
@@ -134,23 +127,22 @@ def write(
         return files, (errors.warning("not-kept", message, Place(RUNS)), *problems)
     earlier = runs(root)
     files, problems = output.write_all(texts, folder)
-    about = _about(report, selected=is_selected)
-    if _may_replace(about, earlier, to):
-        about = about.model_copy(update={"shown_in": str(to)})
+    run = _kept_run(report, folder, selected=is_selected)
+    if _may_replace(run, earlier, to):
+        run = run.model_copy(update={"shown_in": str(to)})
         files, link_problems = _link_files(files, to)
         problems = (*problems, *link_problems)
-    problem = output.write_file(
-        folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"]
-    )
-    _remove_old([RunFolder(folder=folder, about=about), *earlier])
+    problem = output.write_file(folder / ABOUT, [run.model_dump_json(exclude_defaults=True) + "\n"])
+    _remove_old([run, *earlier])
     return files, (*problems, *([problem] if problem is not None else ()))
 
 
-def _about(report: Report, *, selected: bool) -> About:
+def _kept_run(report: Report, folder: Path, *, selected: bool) -> KeptRun:
     run = report.run
     suites = [suite for suite in report.verdict.suites if suite.cases]
     case_labels = results_labels.labels_of(report)
-    return About(
+    return KeptRun(
+        folder=folder,
         evalgate=report.version,
         started_at=run.started_at,
         commit=run.commit,
@@ -178,17 +170,17 @@ def _make_folder(root: Path, commit: str, moment: datetime) -> Path:
     raise FileExistsError(0, "too many runs at this moment", str(root / RUNS))
 
 
-def _may_replace(about: About, earlier: Sequence[RunFolder], to: Path) -> bool:
+def _may_replace(run: KeptRun, earlier: Sequence[KeptRun], to: Path) -> bool:
     """True if this run's files may replace the folder's: a part of the cases must not replace
     all."""
     if not (to / RESULTS).exists():
         return True
-    present = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
+    present = next((known for known in earlier if known.shown_in == str(to)), None)
     if present is None:  # an unknown run
-        return about.complete and not about.selected
-    if present.complete and not about.complete:
+        return run.is_whole
+    if present.complete and not run.complete:
         return False
-    return not about.selected or present.keys() <= about.keys()
+    return not run.selected or present.outcomes().keys() <= run.outcomes().keys()
 
 
 def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
@@ -212,10 +204,10 @@ def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], lis
     return paths, problems
 
 
-def _remove_old(kept_runs: Sequence[RunFolder]) -> None:
+def _remove_old(kept_runs: Sequence[KeptRun]) -> None:
     """Keep the newest runs within the limits, and the newest run of all cases, however many partial
     runs followed."""
-    whole_runs = [run for run in kept_runs if run.about.complete and not run.about.selected]
+    whole_runs = [run for run in kept_runs if run.is_whole]
     size = 0
     for index, run in enumerate(kept_runs):
         with suppress(OSError):

@@ -293,9 +293,7 @@ def _turn_lists(outcome: Outcome, *, agents_seen: AgentsTable, address: Address)
         name: [_turn_json(turn) for turn in turns],
         "states": [turn.state for turn in turns],
         "agents": [_add_to_table(turn.agents, agents_seen, address) for turn in turns],
-        "times": [
-            [event.at for event in turn.events or () if event.at is not None] for turn in turns
-        ],
+        "times": [[event.at for event in turn.steps if event.at is not None] for turn in turns],
         "calls": [
             [dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else []
             for turn in turns
@@ -325,7 +323,7 @@ def _with_lists(
         return rows[index] if index < len(rows) else None
 
     fields: JsonObject = {}
-    events = turn.events or ()
+    events = turn.steps
     times = row(entry.times) or ()
     if len(times) == len(events) > 0:
         fields["events"] = tuple(

@@ -3,17 +3,23 @@ in."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import asdict, field
 
-from evalgate import agents as agents_module
+from evalgate import __version__, agents as agents_module
 from evalgate.agents.base import Agent, AgentFailed, AgentInputs
+from evalgate.config import variables
+from evalgate.config.settings import Settings, of_agents
+from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, Inputs
-from evalgate.system import watching
+from evalgate.system import redact, watching
 from evalgate.system.inputs import GLOB, Snapshot, parse, question
 from evalgate.system.watching import Watch
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, without
 from evalgate.worker.inputs import EVERYTHING, NAMES
 
 BYTECODE = (".pyc", "__pycache__")
@@ -29,8 +35,8 @@ class SideInputs:
     memory. If reads were not observed, all files count."""
 
     tree: Snapshot
-    uses: Mapping[str, AgentUse]  # by `agent_key`
-    agents: Mapping[str, Agent]  # by `agent_key`
+    uses: Mapping[str, AgentUse]  # by `AgentUse.key`
+    agents: Mapping[str, Agent]  # by `AgentUse.key`
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: replace "all files" if reads are unknown
@@ -126,3 +132,61 @@ def _paths(questions: Iterable[str]) -> frozenset[str]:
             kind, path = parse(text)
             paths.add(path if kind != "module" else path.rpartition("/")[0] or ".")
     return frozenset(paths)
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+OF_THE_MACHINE = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
+    "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+"""Variables that differ between two runs of one job and do not change answers."""
+
+
+def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
+    """The agent's variables that may change its behavior, with hashed values. Without a key, only
+    the existence of a secret is recorded, because even its digest must not be stored."""
+    return {
+        name: _hidden(name, value, key)
+        for name, value in environment.items()
+        if not variables.matches(name, OF_THE_MACHINE)
+    }
+
+
+def _hidden(name: str, value: str, key: bytes) -> str:
+    if key:
+        return hmac.new(key, value.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[
+            :16
+        ]
+    is_secret = name in variables.KEYS or redact.is_named(name)
+    return ("set" if value else "") if is_secret else variables.USER_INFO.sub("://", value)
+
+
+def environment_of(
+    agent: Agent, settings: Settings, *, environment: Environ, tools: str, key: bytes
+) -> str:
+    """The fingerprint of an agent's environment, 16 hex digits; "" if it has not started.
+
+    `tools`: the fingerprint of its tool answers. `key`: for the hash of variables. The agent itself
+    reported its Python, framework, packages, instructions, models and tools as loaded."""
+    about = agent.about()
+    description = agent.description()
+    if not about:
+        return ""
+    machine = [platform.system(), platform.machine()]
+    loaded_parts = None if description is None else asdict(description)
+    # the path of its Python does not identify the content, and head and the base have different
+    # folders
+    facts = without(about, ("interpreter",))
+    return fingerprints.digest(
+        [
+            of_agents(settings),
+            tools,
+            variables_of(environment, key),
+            facts,
+            loaded_parts,
+            machine,
+            __version__,
+        ]
+    )

@@ -209,7 +209,7 @@ class Side:
         return Addresses(trial=trial, grades=grades)
 
     def descriptions(self) -> dict[str, AgentDescription]:
-        """The parts of the agents, as far as they are known, by `agent_key`."""
+        """The parts of the agents, as far as they are known, by `AgentUse.key`."""
         descriptions = {}
         for key, agent in self.agents.items():
             description = agent.description() or AgentDescription()
@@ -265,10 +265,7 @@ class Side:
             use.name for use in self._judged[task.suite.key] if not use.applies_to(task.case)
         }
         self.models.update(
-            event.model_version
-            for turn in turns
-            for event in turn.events or ()
-            if event.model_version
+            event.model_version for turn in turns for event in turn.steps if event.model_version
         )
         stored_grades = {
             name: stored_grade
@@ -313,7 +310,7 @@ class Side:
         has_failed = isinstance(trial.outcome, AgentFailure)
         if session.stop.is_set() and has_failed:
             return None
-        self.keep(address, trial, fingerprints.agent_key(task.suite.agent))
+        self.keep(address, trial, task.suite.agent.key)
         # the journal has the failure without secrets
         return (has_failed and self.journal.trial(address, task.key)) or trial
 

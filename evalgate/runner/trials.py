@@ -15,7 +15,6 @@ from typing import TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
-from evalgate.formats import fingerprints
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,
@@ -174,10 +173,10 @@ class TrialRunner:
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time in seconds. Never raises for an
-        agent's behavior. `agents`: by `agent_key`."""
+        agent's behavior. `agents`: by `AgentUse.key`."""
         watch = Stopwatch()
         attempts = 0
-        key = fingerprints.agent_key(task.suite.agent)
+        key = task.suite.agent.key
         while True:
             attempts += 1
             outcome = self.pace(key, lambda: self._attempt(task, agents[key], watch))
@@ -259,7 +258,7 @@ def _turn_by_turn(
     """Run each turn in its own session, after the expected turns before it. None if the agent
     accepts no earlier turns. Raises AgentFailed."""
     state: Json | None = None
-    expected_turns = task.case.conversation or ()
+    expected_turns = task.case.turns
     for number, turn in enumerate(expected_turns):
         history = tuple(
             _answered(earlier_turn, number=place)
@@ -283,7 +282,7 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
     without a response."""
     remaining_responses = list(turn.tool_responses)
     events = []
-    for place, event in enumerate(turn.events or ()):
+    for place, event in enumerate(turn.steps):
         content = event.content or Content()
         if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead

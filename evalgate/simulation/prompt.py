@@ -160,7 +160,7 @@ conversation ends."""
 
 def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObject]:
     yield {"user": prompting.text_of(invocation.user_content)}
-    for entry in prompting.events_json(invocation.events or ()):
+    for entry in prompting.events_json(invocation.steps):
         if "text" in entry:
             yield {"agent": entry["text"]}
         elif include_calls and "attachment" not in entry:

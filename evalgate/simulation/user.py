@@ -134,7 +134,7 @@ def begin(
     run's seed and the repeat, so that repeats have different users and both sides of a comparison
     the same. Raises AgentFailed as the user does."""
     if case.scenario is None:
-        turns = case.conversation or ()
+        turns = case.turns
         return lambda history: (
             turns[len(history)].user_content if len(history) < len(turns) else None
         )

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from evalgate.errors import UnavailableError
 from evalgate.system import redact
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, Log, frozen_dataclass
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""
@@ -135,7 +135,7 @@ class PrivateCopies:
     folder: Path
     tops: tuple[Path, ...]
     is_left_out: Callable[[str], bool]
-    say: Callable[[str], None]
+    say: Log
     ready: list[Callable[[Path, Path], None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     _copies: dict[Path, Path] = field(default_factory=dict)
@@ -383,7 +383,7 @@ def open_sandboxes(
     private_folders: Collection[Path] = (),
     is_hidden: Callable[[str], bool] = lambda _: False,
     environ: Environ,
-    say: Callable[[str], None] = lambda _: None,
+    say: Log = lambda _: None,
 ) -> Iterator[Isolation]:
     """Sandboxes for the checkouts at `roots`, for the block; all of their processes have ended
     after it.

@@ -21,7 +21,7 @@ from evalgate.system import http, process, python_needs, redact, seals
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 from evalgate.system.seals import Seals
-from evalgate.values import Environ, digest_of, frozen_dataclass
+from evalgate.values import Environ, Log, digest_of, frozen_dataclass
 
 INSTALL_TIMEOUT_S = 1800.0
 SILENCE_S = 30.0
@@ -79,8 +79,8 @@ class InstallSetup:
     environment: Environ
     cache: str
     install_environment: Mapping[str, str] = field(default_factory=dict)
-    log: Callable[[str], None] = print
-    tell_time: Callable[[str], None] = lambda _: None
+    log: Log = print
+    tell_time: Log = lambda _: None
     sandbox: Sandbox | None = None
     metrics: Sandbox | None = None
     seals: Seals = field(default_factory=Seals)
@@ -492,7 +492,7 @@ def _installer_lock(world: InstallSetup) -> contextlib.AbstractContextManager[ob
 
 
 @contextlib.contextmanager
-def _lock(file: Path, log: Callable[[str], None]) -> Iterator[None]:
+def _lock(file: Path, log: Log) -> Iterator[None]:
     """Hold `file` against other threads and processes; the system releases it at our end."""
     import filelock  # noqa: PLC0415 - it takes 0.05 s to import, and most runs make no environments
 

@@ -270,6 +270,16 @@ PROGRAM = ":__main__"
 """The end of the `call` of a program."""
 
 
+def add_folders(options: Message) -> None:
+    """Import from the folder in the options, the working directory and the repository's roots."""
+    roots = [
+        os.path.abspath(options.get("path") or "."),
+        os.getcwd(),
+        *(options.get("import_roots") or ()),
+    ]
+    modules.add_folders(tuple(dict.fromkeys(roots)))
+
+
 class Host(server.Host):
     """See server.Host."""
 
@@ -288,13 +298,7 @@ class Host(server.Host):
     async def load(self, options: Message) -> dict[str, str]:
         """Import the callable; raises errors.LoadFailed."""
         call = str(options.get("call") or "")
-        root = os.getcwd()
-        roots = [
-            os.path.abspath(options.get("path") or "."),
-            root,
-            *(options.get("import_roots") or ()),
-        ]
-        modules.add_folders(tuple(dict.fromkeys(roots)))
+        add_folders(options)
         try:
             if call.endswith(PROGRAM):
                 self.sessions = 1

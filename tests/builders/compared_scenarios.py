@@ -10,7 +10,6 @@ from builders.build import TOOLS, WORDS, Done, call, case, turn
 from builders.comparing import BASE_SHA, RERUN
 from builders.hostile import HOSTILE
 from evalgate.errors import Place
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
     BaseOrigin,
@@ -200,7 +199,7 @@ def with_agents(report: Report, then: AgentDescription, now: AgentDescription) -
     assert comparison.base is not None
 
     def described(run: Run, told: AgentDescription) -> Run:
-        keys = {fingerprints.agent_key(suite.agent) for suite in run.suites}
+        keys = {suite.agent.key for suite in run.suites}
         return dataclasses.replace(run, descriptions=dict.fromkeys(keys, told))
 
     beside = dataclasses.replace(comparison, base=described(comparison.base, then))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import rules as baseline_rules
 from evalgate.config import settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,8 +62,8 @@ def test_every_promise_leads_to_the_tests_that_hold_it() -> None:
 def test_what_a_change_does_not_decide_is_named_where_a_user_reads_of_it() -> None:
     said = sections((ROOT / "docs/settings.md").read_text(encoding="utf-8"))["in-a-pull-request"]
     names = [
-        *map(settings.input_name, baseline_settings.OF_DOORS),
-        *(f"judge: {name}" for name in baseline_settings.JUDGE_SETTINGS),
+        *map(settings.input_name, baseline_rules.OF_DOORS),
+        *(f"judge: {name}" for name in baseline_rules.JUDGE_SETTINGS),
     ]
     assert [name for name in names if f"`{name}`" not in said] == []
 

@@ -20,7 +20,6 @@ from pydantic.fields import FieldInfo
 
 from evalgate import config
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import environment as agent_environment
 from evalgate.config import Decider, Door, Heading, Trait, load
 from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule
@@ -31,6 +30,7 @@ from evalgate.discovery import project
 from evalgate.model import TrialKey
 from evalgate.results import shards
 from evalgate.results.journal import Journal
+from evalgate.runner import inputs as runner_inputs
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 
@@ -218,7 +218,7 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)
     environment = AgentVariables(environ={"DATABASE_URL": "x"}, names=settings.env).environment()
     agent: Any = SimpleNamespace(about=lambda: {"python": "3"}, description=lambda: None)
-    around = agent_environment.of_agent(
+    around = runner_inputs.environment_of(
         agent, settings, environment=environment, tools=tools, key=b"k"
     )
     tasks = (

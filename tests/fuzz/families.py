@@ -49,15 +49,16 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import file, history, shards, stores
+from evalgate.results import file, history, shards
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 from evalgate.wings.author import generate
 from evalgate.wings.calibrate import apply, labels
+from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
-from evalgate.wings.ces.shapes import comparable
+from evalgate.wings.ces.shapes import content_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
@@ -187,7 +188,9 @@ def _read_ces(data: bytes) -> None:
             {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ()
         ):
             for resource in ces_read.parse(text, file=name, kind=each).resources:
-                ces_compare.relaxations(list(ces_compare.changes({}, comparable(resource.message))))
+                ces_compare.relaxed_reasons(
+                    list(ces_compare.changes({}, content_of(resource.message)))
+                )
     ces_cases.eval_sets(
         ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
     )
@@ -224,7 +227,7 @@ def _read_ces_app(data: bytes) -> None:
         assert (message is None) == any(one.severity is Severity.ERROR for one in problems)
         if message is not None:
             theirs = live.move_to_app(
-                comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"}
+                content_of(message), ces_read.LOCAL_APP, {("tools", "t"): "a"}
             )
             for mine in ({}, _ces_seed(each_kind), theirs):
                 assert bool(live.mask(theirs, mine, shape)) == bool(
@@ -243,7 +246,7 @@ def _ces_seed(kind: CesKind) -> dict[str, Any]:
             is kind
         ):
             message, _ = ces_read.parse_message(raw, kind, file="a", unknown=[])
-            return comparable(message) if message else {}
+            return content_of(message) if message else {}
     return {}
 
 
@@ -601,9 +604,10 @@ def _cassettes() -> list[bytes]:
 def _read_labels(data: bytes) -> None:
     reading = labels.parse_labels(_text(data, "labels.jsonl"), file="labels.jsonl")
     for label in reading.labels:
-        spec = labels.labelled_spec(label.line.criterion)
-        if spec is not None:
-            label.line.evidence(spec, name=label.line.criterion)
+        labelled = labels.labelled_spec(label.line.criterion)
+        if labelled is not None:
+            with suppress(LabelProblem):
+                label.line.evidence(labelled[0], name=label.line.criterion)
 
 
 def _labels() -> list[bytes]:
@@ -633,11 +637,11 @@ def _labels() -> list[bytes]:
 
 
 def _read_history(data: bytes) -> None:
-    with suppress(history.UnreadableHistory):
+    with suppress(history.Unreadable):
         past = history.parse_history(data)
         history.render_history(past)
         history.trends(past, {"m": 0.5})
-    stores.parse_names(data.decode("utf-8", "replace").splitlines())
+    history.parse_names(data.decode("utf-8", "replace").splitlines())
     walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE], file=".evalgateignore")
 
 

@@ -12,6 +12,7 @@ from builders.repositories import ENVIRON, git as git_, photograph
 
 from evalgate.baseline import commit
 from evalgate.errors import UnavailableError
+from evalgate.model import BaseOrigin
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 
@@ -78,11 +79,11 @@ def checked_out(origin: Path, to: Path, ref: str) -> Path:
 
 def pick(
     root: Path, under: Path, *, wanted: str = "", event_base: str = "", **said: str
-) -> commit.BaseCommit:
+) -> BaseOrigin:
     """`said`: what the runner says beside."""
     with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
         picked = commit.pick_base(repo, base=wanted, event_base=event_base, environ=said)
-        with commit.checked_out(repo, picked.sha) as there:
+        with commit.checked_out(repo, picked.commit) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
 
@@ -95,7 +96,11 @@ def test_a_merge_that_github_tests_needs_one_commit_more(
     before = photograph(workspace)
     runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": sha_of(workspace, "HEAD")}
     picked = pick(workspace, under, event_base=sha_of(origin, "tip~5"), **runner)
-    assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "tip"), "merge-base", "")
+    assert (picked.commit, picked.found_by, picked.notes) == (
+        sha_of(origin, "tip"),
+        "merge-base",
+        (),
+    )
     assert picked == pick(workspace, under, event_base=sha_of(origin, "tip")), (
         "the event's own base is harmless"
     )
@@ -129,7 +134,7 @@ def test_a_commit_does_not_choose_what_it_is_compared_with(
         "GITHUB_SHA": tested if checkout == "branch" else "1" * 40,
     }
     picked = pick(workspace, under, event_base=sha_of(origin, event) if event else "", **runner)
-    assert picked.sha == sha_of(origin, "fork")
+    assert picked.commit == sha_of(origin, "fork")
 
 
 def test_a_shallow_head_is_deepened_to_the_merge_base(
@@ -138,7 +143,11 @@ def test_a_shallow_head_is_deepened_to_the_merge_base(
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     before = photograph(workspace)
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
-    assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "fork"), "merge-base", "")
+    assert (picked.commit, picked.found_by, picked.notes) == (
+        sha_of(origin, "fork"),
+        "merge-base",
+        (),
+    )
     assert photograph(workspace) == before
 
 
@@ -146,7 +155,7 @@ def test_a_head_that_was_never_pushed(origin: Path, tmp_path: Path, under: Path)
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     made.commit(workspace, {"local.txt": "only here"})
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
-    assert (picked.sha, picked.how) == (sha_of(origin, "fork"), "merge-base")
+    assert (picked.commit, picked.found_by) == (sha_of(origin, "fork"), "merge-base")
 
 
 def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(
@@ -156,9 +165,9 @@ def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(
     git_(workspace, "fetch", "--quiet", "--depth=1", "origin", sha_of(origin, "tip"))
     git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
-    assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
-    assert "history could not be fetched" in picked.note
-    assert "fetch-depth: 0" in picked.note
+    assert (picked.commit, picked.found_by) == (sha_of(origin, "tip"), "base")
+    assert "history could not be fetched" in picked.notes[0]
+    assert "fetch-depth: 0" in picked.notes[0]
 
 
 def test_a_push_that_rewrote_what_it_is_compared_with(
@@ -177,9 +186,9 @@ def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) ->
     island = made.commit(origin, {"agent.py": "island\n"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--branch=island")
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
-    assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
-    assert "no common ancestor" in picked.note
-    assert picked.sha != island
+    assert (picked.commit, picked.found_by) == (sha_of(origin, "tip"), "base")
+    assert "no common ancestor" in picked.notes[0]
+    assert picked.commit != island
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ def test_a_base_that_the_user_names(
         workspace = made.cloned(origin, tmp_path / "workspace")
         git_(workspace, "checkout", "--quiet", "head")
     picked = pick(workspace, under, wanted=wanted)
-    assert (picked.sha, picked.how) == (sha_of(origin, expected), how)
+    assert (picked.commit, picked.found_by) == (sha_of(origin, expected), how)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +229,7 @@ def test_a_branch_that_is_here_and_at_the_remote(
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "checkout", "--quiet", "head")
     git_(workspace, "branch", "--quiet", "--force", "main", local_main)
-    assert pick(workspace, under, wanted="main").sha == sha_of(origin, expected)
+    assert pick(workspace, under, wanted="main").commit == sha_of(origin, expected)
 
 
 def test_a_sha_that_the_checkout_does_not_have_is_fetched(
@@ -229,7 +238,7 @@ def test_a_sha_that_the_checkout_does_not_have_is_fetched(
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     wanted = sha_of(origin, "tip~7")
     picked = pick(workspace, under, wanted=wanted)
-    assert (picked.sha, picked.how) == (wanted, "given")
+    assert (picked.commit, picked.found_by) == (wanted, "given")
 
 
 def test_at_a_desk_it_is_where_the_default_branch_was_left(
@@ -238,7 +247,7 @@ def test_at_a_desk_it_is_where_the_default_branch_was_left(
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "checkout", "--quiet", "-b", "mine", "head")
     picked = pick(workspace, under)
-    assert (picked.sha, picked.how) == (sha_of(origin, "fork"), "merge-base")
+    assert (picked.commit, picked.found_by) == (sha_of(origin, "fork"), "merge-base")
 
 
 def test_a_push_that_made_the_branch_has_no_commit_before(
@@ -246,7 +255,7 @@ def test_a_push_that_made_the_branch_has_no_commit_before(
 ) -> None:
     workspace = made.cloned(origin, tmp_path / "workspace")
     git_(workspace, "checkout", "--quiet", "head")
-    assert pick(workspace, under, event_base="0" * 40).sha == sha_of(origin, "fork")
+    assert pick(workspace, under, event_base="0" * 40).commit == sha_of(origin, "fork")
 
 
 # --- what cannot be -------------------------------------------------------------------------------
@@ -312,4 +321,4 @@ def test_ancestors_of_a_shallow_commit_are_fetched(
 ) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="").sha)) == 62
+        assert len(git.ancestors(repo, commit.pick_base(repo, base="", event_base="").commit)) == 62

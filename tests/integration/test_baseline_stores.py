@@ -20,8 +20,8 @@ from builders.repositories import ENVIRON, git as git_
 
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.results import stores
-from evalgate.results.stores import BaselineFolder
+from evalgate.results import history
+from evalgate.results.history import BaselineFolder
 from evalgate.system import git
 
 pytestmark = pytest.mark.integration
@@ -82,8 +82,9 @@ def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
     store().save(B, results(tmp_path, "near"), current_moment=NOW + timedelta(seconds=5))
     found = next(store().find([A, B, C]), None)
     assert found is not None
-    assert (found.commit, found.distance, found.saved_at) == (B, 1, "2026-01-02T03:04:10Z")
-    assert text_of(found.path) == "near"
+    distance, run, path = found
+    assert (run.commit, distance, run.saved_at) == (B, 1, "2026-01-02T03:04:10Z")
+    assert text_of(path) == "near"
     assert next(store().find([A, D]), None) is None
 
 
@@ -92,7 +93,7 @@ def test_the_newest_run_of_a_commit_wins(store: Make, tmp_path: Path) -> None:
     store().save(A, results(tmp_path, "again"), current_moment=NOW + timedelta(days=1))
     found = next(store().find([A]), None)
     assert found is not None
-    assert text_of(found.path) == "again"
+    assert text_of(found[2]) == "again"
 
 
 def test_the_oldest_runs_go(store: Make, tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_what_no_run_wrote_is_left_aside(
     held: bytes,
     complaint: str,
 ) -> None:
-    monkeypatch.setattr(stores, "unpack", functools.partial(stores.unpack, most_bytes=MOST))
+    monkeypatch.setattr(history, "unpack", functools.partial(history.unpack, most_bytes=MOST))
     store().save(B, results(tmp_path, "good"), current_moment=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)
@@ -170,7 +171,7 @@ def test_what_no_run_wrote_is_left_aside(
     warnings: list[str] = []
     found = next(store(warnings=warnings).find([A, B]), None)
     assert found is not None
-    assert (found.commit, text_of(found.path)) == (B, "good")
+    assert (found[1].commit, text_of(found[2])) == (B, "good")
     assert len(warnings) == 1
     assert name in warnings[0]
     assert complaint in warnings[0]
@@ -236,8 +237,8 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        found = stores.open_store(
-            Settings(baseline_folder=folder), repo, root=workspace, say=said.append
+        found = history.open_store(
+            Settings(root=workspace, baseline_folder=folder), repo, say=said.append
         )
     assert (found is not None) is used
     assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (
@@ -297,11 +298,11 @@ def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) ->
     with git.open_repository(
         workspace, environ=ENVIRON, token=None, under=tmp_path / "private"
     ) as repo:
-        store = stores.open_store(
-            Settings(baseline_folder=".evalgate-base"), repo, root=workspace, say=said.append
+        store = history.open_store(
+            Settings(root=workspace, baseline_folder=".evalgate-base"), repo, say=said.append
         )
         assert store is not None
-        stored = next(store.find([A]))
-        assert text_of(stored.path) == "old"
+        _, _, path = next(store.find([A]))
+        assert text_of(path) == "old"
     assert store.read("history.json") == b'{"count": 1}'
     assert said == []

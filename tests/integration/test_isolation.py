@@ -25,8 +25,7 @@ from builders.gated_repository import Repository
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.gate import measure
-from evalgate.results import store
+from evalgate.gate import measure, store
 from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
 from evalgate.system.python_env import EnvironmentRequest, InstallSetup

@@ -51,7 +51,7 @@ def test_a_part_takes_no_place_of_the_whole(repo: Repository) -> None:
     # more of the same may: all cases again, and a part in place of a smaller one
     repo.call("run", "--grep", "question")
     assert repo.results()["started_at"] >= whole["started_at"]
-    assert [bool(run.about.shown_in) for run in kept.runs(repo.root)] == [True, False, True]
+    assert [bool(run.shown_in) for run in kept.runs(repo.root)] == [True, False, True]
 
 
 def test_a_part_is_shown_where_there_is_nothing_else(repo: Repository) -> None:
@@ -67,7 +67,7 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
     repo.call("run")
     repo.agent("head")
     repo.call("run", "--grep", "1")
-    later, first = (run.about for run in kept.runs(repo.root))
+    later, first = kept.runs(repo.root)
     assert (first.commit, first.dirty, first.selected, first.verdict) == (
         commit,
         False,
@@ -100,7 +100,7 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
     ]
     (repo.root / ".git/index").write_text("damaged")
     repo.call("run")
-    newest, *_ = (run.about for run in kept.runs(repo.root))
+    newest, *_ = kept.runs(repo.root)
     assert (newest.commit, newest.dirty) == (commit, None)
 
 
@@ -109,7 +109,7 @@ def test_outside_of_a_repository_the_commit_is_not_known(tmp_path: Path) -> None
     (plain.root / ".git").rename(tmp_path / "gone")
     assert plain.call("run")[0] == 0
     (run,) = kept.runs(plain.root)
-    assert (run.about.commit, run.about.dirty) == ("", None)
+    assert (run.commit, run.dirty) == ("", None)
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,10 @@ def test_nothing_outside_of_the_repository_is_run(root: Path, asked: str) -> Non
     )
     operation = Operations(ServerResources(root)).start([asked])
     assert operation.over.wait(60)
-    assert (operation.state, operation.response) == ("ERROR", None)
-    assert operation.error is not None
-    assert "SECRET" not in operation.error["message"]
-    assert "root:" not in operation.error["message"]
+    told = operation.json()
+    assert (told["metadata"]["state"], "response" in told) == ("ERROR", False)
+    assert "SECRET" not in told["error"]["message"]
+    assert "root:" not in told["error"]["message"]
     assert not list(root.parent.rglob("results.json"))
 
 
@@ -91,7 +91,7 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
     async def talk() -> None:
         async with over_stdio(root) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed.keys() == tools(Operations(ServerResources(root))).keys()
+            assert listed.keys() == tools(ServerResources(root)).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
             assert update.description.startswith(

@@ -27,7 +27,7 @@ from evalgate.config import load
 from evalgate.config.context import SilentWatcher
 from evalgate.errors import NothingToDo
 from evalgate.formats import fingerprints
-from evalgate.gate import compare_files, known, prepare
+from evalgate.gate import prepare, stored_results
 from evalgate.model import GradedTrial, Purpose, Report, Suite, TrialKey
 from evalgate.model.deviations import OURS
 from evalgate.reports import junit, view, wording
@@ -153,7 +153,7 @@ class Desk:
         )
         # the file alone, as `evalgate report` and the page of a run show it
         alone = self.beside(
-            compare_files.read_decided(kept.runs(self.root)[0].results, of=""), None
+            stored_results.read_decided(kept.runs(self.root)[0].results, of=""), None
         )
         assert words_of(alone) == words_of(report)
         for case in view.view_of(report).cases:
@@ -177,7 +177,7 @@ class Desk:
     def beside(self, head: Stored, base: Stored | None) -> Report:
         gate_settings = load.load_settings({"root": str(self.root)})
         context = prepare.make_context(gate_settings, environ={}, watcher=SilentWatcher())
-        return compare_files.compare_stored(gate_settings, context, head=head, base=base)
+        return stored_results.compare_stored(gate_settings, context, head=head, base=base)
 
     def expected(self) -> dict[str, str]:
         return {
@@ -285,7 +285,7 @@ def insist_on_words(desk: Desk) -> None:
     alone, and the page of `evalgate ui`."""
     expected = desk.expected()
     gate_settings = load.load_settings({"root": str(desk.root)})
-    report, stored_cases = known.current(gate_settings, {})
+    report, stored_cases = stored_results.current(gate_settings)
     insist_on_counts(report)
     words = words_of(report)
     assert {name: words[name] for name in expected} == expected
@@ -300,7 +300,7 @@ def insist_on_words(desk: Desk) -> None:
         newest, *_ = table_of(cli_known.history, name, root=desk.root)[1:]
         assert word in newest, (name, newest)
     try:
-        paths, passed_count = known.failed(gate_settings, {})
+        paths, passed_count = stored_results.failed(gate_settings)
     except NothingToDo:
         paths, passed_count = (), len(expected)
     rerun_names = {name for path in paths for name in path.partition(":")[2].split(",")}

@@ -305,7 +305,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
 
 def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
     """Warnings for rules of a tool that no case expects, if an expected tool has a similar name."""
-    turns = [turn for suite in suites for case in suite.cases for turn in case.conversation or ()]
+    turns = [turn for suite in suites for case in suite.cases for turn in case.turns]
     expected = {call.name for turn in turns for call in turn.tool_calls}
     problems = []
     for name in reading.mocks.tools:

@@ -16,7 +16,6 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.formats import rewrite
 from evalgate.system import extras
-from evalgate.text import plain
 from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
@@ -120,13 +119,13 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
     source = rewrite.read(path, shown_as=file) if path.exists() else None
     text = _with_entry(source.text if source else "{}\n", key, entry, file=file)
     if only_print:
-        click.echo(plain.visible(text), nl=False)
+        cli.tell(text, nl=False)
     elif source is None:
         rewrite.create(path, text, root=root)
     elif source.text != text:
         rewrite.save(source, text)
     if not only_print:
-        click.echo(plain.visible(f"{file} has the server `{NAME}`: start {client} again."))
+        cli.tell(f"{file} has the server `{NAME}`: start {client} again.")
     return ExitCode.PASS
 
 

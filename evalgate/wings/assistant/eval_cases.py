@@ -14,17 +14,18 @@ from pydantic import ValidationError
 from evalgate.config import load, places
 from evalgate.discovery import walk
 from evalgate.errors import errors_in
-from evalgate.formats import eval_set, rewrite
+from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.formats.kind import Dialect
 from evalgate.gate.waiting import WaitingChange
+from evalgate.model.json_match import MISSING
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import compare, edit
-from evalgate.wings.ces.compare import MISSING, FieldChange
-from evalgate.wings.ces.edit import EVERYTHING, Refused, invalid
+from evalgate.wings.ces.compare import FieldChange
+from evalgate.wings.ces.edit import EVERYTHING, Refused, refusal
 from evalgate.wings.ces.resources import Done, Resources, check_etag, etag_of
 
 FIELDS = tuple(
@@ -73,16 +74,6 @@ _NEW = frozenset(
 """Fields that expect more if they were absent before."""
 
 
-@frozen_dataclass
-class _CaseSource:
-    """A case in its file: the file's source, the raw case, and its path."""
-
-    file: str
-    source: rewrite.Source
-    raw: JsonObject
-    path: JsonPath
-
-
 class EvalCases:
     """The cases below a root. Every method raises Refused for a rejected request."""
 
@@ -97,7 +88,7 @@ class EvalCases:
         eval_sets = []
         for file in tree.evaluation_files:
             try:
-                reading = eval_set.parse_eval_set(self._read(file).text, file=file)
+                reading = eval_set.parse_eval_set(self._read(file), file=file)
             except Refused as refused:  # a broken file does not hide the others
                 eval_sets.append({"file": file, "problem": refused.message, "evalIds": []})
                 continue
@@ -114,7 +105,7 @@ class EvalCases:
 
     def get(self, file: str, eval_id: str) -> JsonObject:
         """The raw case, and the etag of its content."""
-        return _view(file, eval_id, self._find(file, eval_id).raw)
+        return _view(file, eval_id, self._find(file, eval_id)[2])
 
     def update(
         self,
@@ -130,19 +121,20 @@ class EvalCases:
         if not preview:
             self._resources.require_writable()
         fields = _mask(mask, body)
-        with self._resources.locked():
-            stored_case = self._find(file, eval_id)
-            check_etag(etag, stored_case.raw, "case")
-            new = _updated(stored_case.raw, body, fields)
-            old_case = _canonical(stored_case.raw)
-            new_case = _canonical(new)
+        with self._resources.lock():
+            old_text, path, raw = self._find(file, eval_id)
+            check_etag(etag, raw, "case")
+            new = _with_fields(raw, body, fields)
+            old_case = _as_read(raw)
+            new_case = _as_read(new)
             changes = tuple(compare.changes(old_case, new_case))
-            relaxed = tuple(case_relaxations(changes))
-            text = self._spliced(stored_case, new, new_case) if changes else stored_case.source.text
+            relaxed = tuple(relaxed_reasons(changes))
+            text = old_text
+            if changes:
+                text = edit.edited(old_text, raw, new, is_json=True, path=path)
+                _require_same_file(file, old_text, text, path, new_case)
             change = WaitingChange(
-                name=f"{file}:{eval_id}",
-                texts={file: (stored_case.source.text, text)},
-                reasons=relaxed,
+                name=f"{file}:{eval_id}", texts={file: (old_text, text)}, reasons=relaxed
             )
             if not preview:
                 self._resources.make(change)
@@ -151,23 +143,24 @@ class EvalCases:
 
     # --- how -------------------------------------------------------------------------------------
 
-    def _read(self, file: str) -> rewrite.Source:
+    def _read(self, file: str) -> str:
         reason = places.refusal_reason(self._root, file)
         if reason:
             raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {reason}")
         if not self._resources.inside(file).is_file():
             raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
-        return self._resources.source(file)
+        return self._resources.source(file).text
 
-    def _find(self, file: str, eval_id: str) -> _CaseSource:
-        source = self._read(file)
-        reading = eval_set.parse_eval_set(source.text, file=file)
+    def _find(self, file: str, eval_id: str) -> tuple[str, JsonPath, JsonObject]:
+        """The text of a file, the path of a case in it, and the raw case."""
+        text = self._read(file)
+        reading = eval_set.parse_eval_set(text, file=file)
         if reading.eval_set is None:
             raise Refused("FAILED_PRECONDITION", str(errors_in(reading.problems)[0]))
         if reading.dialect is not Dialect.ADK:
             message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
             raise Refused("FAILED_PRECONDITION", message)
-        document = json.loads(source.text.lstrip("\ufeff"))
+        document = json.loads(text.lstrip("\ufeff"))
         key = next(spelling for spelling in ("eval_cases", "evalCases") if spelling in document)
         cases = document[key]
         positions = [
@@ -182,31 +175,28 @@ class EvalCases:
                 eval_id[:200], [case.case_id for case in reading.eval_set.cases], prefix="; "
             )
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
-        return _CaseSource(
-            file=file, source=source, raw=cases[positions[0]], path=(key, positions[0])
-        )
+        return text, (key, positions[0]), cases[positions[0]]
 
-    def _spliced(self, stored_case: _CaseSource, new: Json, canonical_case: Any) -> str:
-        """The file's text with the new version of the case. Raises Refused if other text would
-        change."""
-        new_text = edit.spliced(
-            stored_case.source.text, stored_case.raw, new, is_json=True, path=stored_case.path
+
+def _require_same_file(
+    file: str, old_text: str, new_text: str, path: JsonPath, new_case: JsonObject
+) -> None:
+    """Raises Refused if more than the case at the path differs, or if it is not the new one."""
+    key, at = path
+    try:
+        old_document, new_document = (
+            json.loads(text.lstrip("\ufeff")) for text in (old_text, new_text)
         )
-        key, at = stored_case.path
-        try:
-            old_document, new_document = (
-                json.loads(text.lstrip("\ufeff")) for text in (stored_case.source.text, new_text)
-            )
-            is_wanted = _canonical(new_document[key][at]) == canonical_case
-            old_document[key][at] = new_document[key][at] = None
-        except (ValueError, LookupError, TypeError, Refused):
-            is_wanted = False
-            old_document = 0
-            new_document = 1
-        if not is_wanted or old_document != new_document:
-            message = f"{stored_case.file} cannot be changed in place: write keys as the file does, or edit it by hand"
-            raise Refused("FAILED_PRECONDITION", message)
-        return new_text
+        is_wanted = _as_read(new_document[key][at]) == new_case
+        old_document[key][at] = new_document[key][at] = None
+        is_wanted &= old_document == new_document
+    except (ValueError, LookupError, TypeError, Refused):
+        is_wanted = False
+    if not is_wanted:
+        message = (
+            f"{file} cannot be changed in place: write keys as the file does, or edit it by hand"
+        )
+        raise Refused("FAILED_PRECONDITION", message)
 
 
 def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
@@ -224,11 +214,11 @@ def _mask(mask: Any, body: Json) -> list[str]:
             hint = words.suggest(to_snake(path)[:100], FIELDS, prefix="; ")
             violations.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if violations:
-        raise invalid(*violations)
+        raise refusal(*violations)
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 
-def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
+def _with_fields(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     """The case with the fields of the body, in the spelling of the file."""
     new_fields = {to_snake(key): value for key, value in body.items()}
     case = dict(raw)
@@ -242,7 +232,7 @@ def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     return case
 
 
-def _canonical(raw: Any) -> JsonObject:
+def _as_read(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused if invalid."""
     try:
         case: JsonObject = json.loads(
@@ -253,11 +243,11 @@ def _canonical(raw: Any) -> JsonObject:
         for detail in error.errors()[:20]:
             field = ".".join(str(step) for step in detail["loc"])
             violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
-        raise invalid(*violations) from error
+        raise refusal(*violations) from error
     return case
 
 
-def case_relaxations(changes: Sequence[FieldChange]) -> Iterator[str]:
+def relaxed_reasons(changes: Sequence[FieldChange]) -> Iterator[str]:
     """The changes of a case that may ask for or expect less: all removals, replacements and
     additions. A first expectation does not count."""
     for change in changes:

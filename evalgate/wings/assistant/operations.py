@@ -9,7 +9,6 @@ import queue
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
-from evalgate.wings.ces.edit import CODES, Refused, invalid
+from evalgate.wings.ces.edit import CODES, Refused, refusal
 
 MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""
@@ -36,47 +35,53 @@ _CODES = {
 }
 
 
-class _Cancelled(Exception):  # noqa: N818 - the end of a run, not an error
+class _Stopped(Exception):  # noqa: N818 - the end of a run, not an error
     """Somebody cancelled the run."""
 
 
-@dataclass(slots=True)
 class Operation:
     """A run of files and cases (`paths`), some of which are the evaluations `names`. `done` and
-    `total` count trials; `response` or `error` is set at the end, and then `over`."""
+    `total` count trials; `outcome` is set at the end, a `response` or an `error`, and then
+    `over`."""
 
-    name: str
-    paths: tuple[str, ...]
-    names: tuple[str, ...]
-    runs: int
-    created_at: str
-    state: str = "QUEUED"
-    total: int = 0
-    done: int = 0
-    lines: list[str] = field(default_factory=list)
-    response: JsonObject | None = None
-    error: JsonObject | None = None
-    ended_at: str = ""
-    over: threading.Event = field(default_factory=threading.Event)
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, paths: Iterable[str], names: Iterable[str], runs: int) -> None:
+        self.name = f"operations/run-{uuid.uuid4().hex[:12]}"
+        self.paths = list(paths)
+        self.runs = runs
+        self.state = "QUEUED"
+        self.total = 0
+        self.done = 0
+        self.lines: list[str] = []
+        self.over = threading.Event()
+        self.cancelled = threading.Event()
+        self._names = list(names)
+        self._created_at = _timestamp()
+        self._ended_at: JsonObject = {}
+        self._outcome: JsonObject = {}
+
+    def close(self, state: str, **outcome: JsonObject) -> None:
+        """End it with a `response` or an `error`."""
+        self.state = state
+        self._outcome = outcome
+        self._ended_at = {"endTime": _timestamp()}
+        self.over.set()
 
     def json(self) -> JsonObject:
         """The operation as google.longrunning.Operation."""
         metadata = {
             "state": self.state,
-            "evaluations": list(self.names) or list(self.paths),
-            "createTime": self.created_at,
+            "evaluations": self._names or self.paths,
+            "createTime": self._created_at,
             "cancelRequested": self.cancelled.is_set(),
             "progress": {"completedCount": self.done, "totalCount": self.total},
+            **self._ended_at,
         }
-        if self.ended_at:
-            metadata["endTime"] = self.ended_at
-        outcome = {
-            key: value
-            for key, value in (("response", self.response), ("error", self.error))
-            if value
+        return {
+            "name": self.name,
+            "done": self.over.is_set(),
+            "metadata": metadata,
+            **self._outcome,
         }
-        return {"name": self.name, "done": self.over.is_set(), "metadata": metadata, **outcome}
 
     # --- config.context.Watcher ------------------------------------------------------------------
 
@@ -84,16 +89,16 @@ class Operation:
         """See Watcher; reruns come on top."""
         self.total += trials
         self.done += done
-        self._check_cancelled()
+        self._check_stopped()
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
         """See Watcher."""
         self.done += 1
-        self._check_cancelled()
+        self._check_stopped()
 
-    def _check_cancelled(self) -> None:
+    def _check_stopped(self) -> None:
         if self.cancelled.is_set():
-            raise _Cancelled
+            raise _Stopped
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -121,7 +126,7 @@ class Operations:
             )
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
-            raise invalid(("runCount", f"1 to {MOST_RUNS}"))
+            raise refusal(("runCount", f"1 to {MOST_RUNS}"))
         finished = [
             operation.name for operation in self._operations.values() if operation.over.is_set()
         ]
@@ -129,11 +134,8 @@ class Operations:
             raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
         for old_operation in finished[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
             del self._operations[old_operation]
-        name = f"operations/run-{uuid.uuid4().hex[:12]}"
-        operation = Operation(
-            name=name, paths=tuple(paths), names=tuple(names), runs=runs, created_at=_timestamp()
-        )
-        self._operations[name] = operation
+        operation = Operation(paths, names, runs)
+        self._operations[operation.name] = operation
         self._queue.put(operation)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
@@ -161,31 +163,26 @@ class Operations:
             operation.state = "RUNNING"
             try:
                 operation.begin(trials=0, done=0)
-                operation.response = self._run(operation)
-                operation.state = "COMPLETED"
-            except _Cancelled:
-                operation.state = "CANCELLED"
-                operation.error = self._error("CANCELLED", "the run was cancelled")
-            except EvalgateError as error:
-                texts = (error.message, error.hint, *map(str, error.problems[:5]))
-                status = _CODES.get(error.exit_code, "INTERNAL")
-                operation.state = "ERROR"
-                operation.error = self._error(status, " ".join(filter(None, texts)))
-            except Exception as error:  # noqa: BLE001 - the operation must say so, whatever it is
-                operation.state = "ERROR"
-                operation.error = self._error("INTERNAL", f"{type(error).__name__}: {error}")
-            operation.ended_at = _timestamp()
-            operation.over.set()
+                operation.close("COMPLETED", response=self._run(operation))
+            except _Stopped:
+                error = _error("CANCELLED", "the run was cancelled")
+                operation.close("CANCELLED", error=error)
+            except EvalgateError as failure:
+                texts = (failure.message, failure.hint, *map(str, failure.problems[:5]))
+                status = _CODES.get(failure.exit_code, "INTERNAL")
+                operation.close("ERROR", error=_error(status, " ".join(filter(None, texts))))
+            except Exception as failure:  # noqa: BLE001 - the operation must say so, whatever it is
+                message = f"{type(failure).__name__}: {failure}"
+                operation.close("ERROR", error=_error("INTERNAL", message))
 
     def _run(self, operation: Operation) -> JsonObject:
         output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
         root = str(self._resources.root)
-        options = {"root": root, "paths": list(operation.paths), "output": str(output)}
+        options = {"root": root, "paths": operation.paths, "output": str(output)}
         settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
         response: JsonObject = {}
         context = prepare.make_context(
             settings,
-            environ=os.environ,
             watcher=operation,
             present=lambda report: response.update(response_of(report)),
         )
@@ -203,10 +200,11 @@ class Operations:
             "results": report.files.get("results", ""),
         }
 
-    def _error(self, status: str, message: str) -> JsonObject:
-        """The error as google.rpc.Status, without secrets."""
-        text = redact.redactor(os.environ)(message)[:2000]
-        return {"code": CODES[status], "status": status, "message": text}
+
+def _error(status: str, message: str) -> JsonObject:
+    """The error as google.rpc.Status, without secrets."""
+    text = redact.redactor(os.environ)(message)[:2000]
+    return {"code": CODES[status], "status": status, "message": text}
 
 
 def _timestamp() -> str:

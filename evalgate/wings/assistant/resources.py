@@ -13,7 +13,7 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject, grouped
 from evalgate.wings.ces import read, results as ces_results
 from evalgate.wings.ces.compare import LONGEST_SHOWN
-from evalgate.wings.ces.edit import Refused, invalid
+from evalgate.wings.ces.edit import Refused, refusal
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
 from evalgate.wings.ces.resources import RUNS, Resources
 from evalgate.wings.ces.shapes import AggregatedMetrics, EvaluationResult, ExecutionState, Outcome
@@ -43,12 +43,12 @@ class ServerResources(Resources):
     ) -> JsonObject:
         """One page of the resources of a kind, by name, and the token of the next page; each
         resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
-        last result is not a pass; `chosen`: see `selected`."""
+        last result is not a pass; `chosen`: see `select`."""
         if order_by not in ("", "name", "name asc"):
             message = "`orderBy`: files are ordered by name"
             raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
-            raise invalid(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
+            raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE_SIZE, MAX_PAGE)
         library = self._files.library()
@@ -57,7 +57,7 @@ class ServerResources(Resources):
         resources = [
             resource
             for resource in (
-                self.selected(library, **chosen) if any(chosen.values()) else library.of(kind)
+                self.select(library, **chosen) if any(chosen.values()) else library.of(kind)
             )
             if self.name_of(resource).startswith(prefix)
             and (
@@ -84,7 +84,7 @@ class ServerResources(Resources):
         resource = self._find(library, kind, name)
         return self._with_results(resource, library, results_of(library), is_full=True)
 
-    def selected(
+    def select(
         self,
         library: Library,
         *,
@@ -97,17 +97,19 @@ class ServerResources(Resources):
         selection = [self._find(library, Kind.EVALUATION, name) for name in names]
         if dataset:
             message = self._find(library, Kind.DATASET, dataset).message
-            for evaluation in self._referred(library, message):
+            for evaluation in self._resolve(library, message):
                 if isinstance(evaluation, str):
                     raise Refused("NOT_FOUND", evaluation)
                 selection.append(evaluation)
         evaluations_by_tag = {
-            tag: [evaluation for evaluation in evaluations if tag in _tags(evaluation)]
+            tag: [evaluation for evaluation in evaluations if tag in _tag_names(evaluation)]
             for tag in tags
         }
         for tag, tagged_evaluations in evaluations_by_tag.items():
             if not tagged_evaluations:
-                known_tags = {known for evaluation in evaluations for known in _tags(evaluation)}
+                known_tags = {
+                    known for evaluation in evaluations for known in _tag_names(evaluation)
+                }
                 hint = words.suggest(tag[:100], known_tags, prefix="; ")
                 raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
             selection += tagged_evaluations
@@ -115,10 +117,10 @@ class ServerResources(Resources):
 
     def selections(self, **chosen: Any) -> dict[str, str]:
         """Evaluations as a run names them (file and title) by their names; `chosen`: see
-        `selected`."""
+        `select`."""
         return {
             self.name_of(resource): f"{resource.file}:{resource.title}"
-            for resource in self.selected(self._files.library(), **chosen)
+            for resource in self.select(self._files.library(), **chosen)
         }
 
     def keep(self, document: Json) -> Json:
@@ -148,7 +150,7 @@ class ServerResources(Resources):
         view = self.view(resource)
         names = [self.name_of(resource)]
         if resource.kind is Kind.DATASET:
-            evaluations = self._referred(library, resource.message)
+            evaluations = self._resolve(library, resource.message)
             names = [
                 self.name_of(evaluation)
                 for evaluation in evaluations
@@ -198,7 +200,7 @@ def _summary(view: Json) -> JsonObject:
     return summary
 
 
-def _tags(resource: Resource) -> tuple[str, ...]:
+def _tag_names(resource: Resource) -> tuple[str, ...]:
     return getattr(resource.message, "tags", ())
 
 
@@ -217,4 +219,4 @@ def metrics_of(evaluation_results: list[EvaluationResult]) -> AggregatedMetrics:
         version = result.app_version.rpartition("/")[2]
         by_version[version] = [*by_version.pop(version, ()), result]
     newest = dict(list(by_version.items())[-MOST_VERSIONS:])
-    return ces_results.aggregated(newest)
+    return ces_results.version_metrics(newest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from evalgate.system import loopback
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
 from evalgate.values import digest_of
-from evalgate.wings.assistant.operations import Operation, Operations
+from evalgate.wings.assistant.operations import Operation
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.assistant.tools import Tool, ToolAnswer, error_of, tools
 from evalgate.wings.ces.edit import Refused
@@ -29,18 +28,18 @@ from evalgate.wings.ces.edit import Refused
 
 def server_of(resources: ServerResources) -> Server[Any]:
     """The server, on any transport."""
-    table = tools(Operations(resources))
+    table = tools(resources)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
         return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        answer = await anyio.to_thread.run_sync(_called, table, resources, params)
+        answer = await anyio.to_thread.run_sync(_called, table, params)
         if isinstance(answer, types.CallToolResult):
             return answer
         if answer.awaited is not None:
-            await _watched(context, answer.awaited)
-            answer = replace(answer, content=answer.awaited.json())
+            await _watch(context, answer.awaited)
+            answer = ToolAnswer(content=answer.awaited.json())
         return _result(answer)
 
     instructions = (
@@ -58,10 +57,10 @@ def server_of(resources: ServerResources) -> Server[Any]:
 
 def _described(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(
-        read_only_hint=tool.read_only,
-        destructive_hint=tool.destructive,
-        idempotent_hint=tool.read_only,
-        open_world_hint=tool.open_world,
+        read_only_hint=tool.kind == "read",
+        destructive_hint=tool.kind == "delete",
+        idempotent_hint=tool.kind == "read",
+        open_world_hint=tool.kind == "run",
     )
     return types.Tool(
         name=tool.name,
@@ -73,13 +72,13 @@ def _described(tool: Tool) -> types.Tool:
 
 
 def _called(
-    table: dict[str, Tool], resources: ServerResources, params: types.CallToolRequestParams
+    table: dict[str, Tool], params: types.CallToolRequestParams
 ) -> ToolAnswer | types.CallToolResult:
     tool = table.get(params.name)
     try:
         if tool is None:
             raise Refused("UNIMPLEMENTED", f"there is no tool {params.name[:100]!r}")
-        return tool.answer(resources, dict(params.arguments or {}))
+        return tool.answer(dict(params.arguments or {}))
     except Refused as refused:
         error = error_of(refused)
         texts = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
@@ -95,7 +94,7 @@ def _called(
         return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
-async def _watched(context: Any, operation: Operation) -> None:
+async def _watch(context: Any, operation: Operation) -> None:
     """Wait for the end of a run, and report its progress if the caller asked for it."""
     last_progress = (-1, "")
     while not operation.over.is_set():

@@ -3,10 +3,10 @@ calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal
 
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
@@ -35,23 +35,29 @@ class ToolAnswer:
     meta: JsonObject = field(default_factory=dict)
 
 
-ToolAction: TypeAlias = Callable[[ServerResources, JsonObject], ToolAnswer]
+_PARAMETERS = {
+    "evaluations": "names",
+    "evaluationDataset": "dataset",
+    "evalCase": "body",
+    "updateMask": "mask",
+}
+"""Arguments of tools that have another name in Python."""
 
 
 @frozen_dataclass
 class Tool:
-    """A tool; `takes` and `gives` are JSON schemas."""
+    """A tool; `takes` and `gives` are JSON schemas. `call` gets the arguments, with `names` for
+    those that have another name in Python. `kind`: what it does."""
 
     name: str
     description: str
     takes: JsonObject
-    call: ToolAction
+    call: Callable[..., Any]
+    names: Mapping[str, str] = field(default_factory=lambda: _PARAMETERS)
     gives: JsonObject = field(default_factory=lambda: {"type": "object"})
-    read_only: bool = False
-    destructive: bool = False
-    open_world: bool = False
+    kind: Literal["read", "write", "delete", "run"] = "write"
 
-    def answer(self, resources: ServerResources, arguments: JsonObject) -> ToolAnswer:
+    def answer(self, arguments: JsonObject) -> ToolAnswer:
         """Check the arguments and call the tool. Raises Refused."""
         properties: JsonObject = self.takes["properties"]
         for key, value in arguments.items():
@@ -63,7 +69,16 @@ class Tool:
         for key in self.takes.get("required", ()):
             if key not in arguments:
                 raise _wrong(key, "missing", f"`{key}` is missing")
-        return self.call(resources, arguments)
+        parameters = {self.names.get(key, to_snake(key)): value for key, value in arguments.items()}
+        match self.call(**parameters):
+            case ToolAnswer() as answer:
+                return answer
+            case Done() as done:
+                return _draft_answer(done) if self.kind == "read" else _change_answer(done)
+            case Operation() as operation:
+                return ToolAnswer(content=operation.json())
+            case content:
+                return ToolAnswer(content=content)
 
 
 _JSON_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
@@ -83,23 +98,6 @@ def _fault(value: Any, schema: Json) -> str:
 
 def _wrong(field_name: str, description: str, message: str) -> Refused:
     return Refused("INVALID_ARGUMENT", message, [(field_name, description)])
-
-
-def _calling(
-    action: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **names: str
-) -> ToolAction:
-    """The call of a tool: `action`, with each argument under its name in Python, or the name in
-    `names`."""
-
-    def call(resources: ServerResources, arguments: JsonObject) -> ToolAnswer:
-        keywords = {names.get(key, to_snake(key)): value for key, value in arguments.items()}
-        return answer(action(resources, **keywords))
-
-    return call
-
-
-def _plain(content: JsonObject) -> ToolAnswer:
-    return ToolAnswer(content=content)
 
 
 def error_of(refused: Refused) -> JsonObject:
@@ -130,19 +128,19 @@ def schema_of(name: str) -> JsonObject:
 
     def describe(message: str) -> JsonObject:
         definition = shapes.DEFINITIONS["messages"][message]
-        owner = getattr(shapes, message)
+        fields = shapes.fields_of(getattr(shapes, message))
         properties = {
-            shapes.key_of(owner, key): _property(field, refer)
+            fields[key].key: _field_schema(field, link)
             for key, field in definition["fields"].items()
             if "handling" not in field or key == "etag"
         }
-        required_keys = [shapes.key_of(owner, key) for key in definition.get("required", ())]
+        required_keys = [fields[key].key for key in definition.get("required", ())]
         schema = {"type": "object", "properties": properties}
         if required_keys and message != name:
             return {**schema, "required": required_keys}
         return schema
 
-    def refer(message: str) -> JsonObject:
+    def link(message: str) -> JsonObject:
         if message not in definitions:
             definitions[message] = {}  # a message may contain itself
             definitions[message] = describe(message)
@@ -151,12 +149,12 @@ def schema_of(name: str) -> JsonObject:
     return {**describe(name), "$defs": definitions}
 
 
-def _property(field: Json, refer: Callable[[str], JsonObject]) -> JsonObject:
+def _field_schema(field: Json, link: Callable[[str], JsonObject]) -> JsonObject:
     kind = field["type"]
     if kind in shapes.DEFINITIONS["enums"]:
         schema: JsonObject = {"enum": list(shapes.DEFINITIONS["enums"][kind]["values"])[1:]}
     elif kind in shapes.DEFINITIONS["messages"]:
-        schema = refer(kind)
+        schema = link(kind)
     else:
         schema = _TYPES.get(kind, {"type": "string"})
     if field["default"] == []:
@@ -238,17 +236,14 @@ _NAMES = {
 """The tools' name for a resource."""
 
 
-_SELECTION_FIELDS = {"evaluations": "names", "evaluationDataset": "dataset"}
-
-
-def _changed(done: Done) -> ToolAnswer:
+def _change_answer(done: Done) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
     notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
     meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
-def _previewed(done: Done) -> ToolAnswer:
+def _draft_answer(done: Done) -> ToolAnswer:
     content = {
         "resource": done.resource,
         "changes": [str(change) for change in done.changes],
@@ -261,7 +256,7 @@ def _previewed(done: Done) -> ToolAnswer:
 _PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TEXT)
 
 
-def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
+def _read_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
     view_text = "BASIC, the default, has what a list needs."
     about_failing = _about("Only those whose last run here did not pass.", "boolean")
@@ -282,31 +277,31 @@ def _readers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
             description=f"Lists the {noun}s.",
             takes=takes,
             gives=gives,
-            call=_calling(partial(ServerResources.listed, kind=kind), _plain, **_SELECTION_FIELDS),
-            read_only=True,
+            call=partial(resources.listed, kind),
+            kind="read",
         ),
         Tool(
             name=f"get_{tool_noun}",
             description=f"Gets one {noun}, with the etag of its content.",
             takes=_object(("name",), name=_NAME),
-            call=_calling(partial(ServerResources.get, kind=kind), _plain),
-            read_only=True,
+            call=partial(resources.get, kind),
+            kind="read",
         ),
     )
 
 
-def _deleter(kind: Kind, tool_noun: str) -> Tool:
+def _delete_tool(resources: ServerResources, kind: Kind, tool_noun: str) -> Tool:
     about = _about("Drop references to it.", "boolean")
     return Tool(
         name=f"delete_{tool_noun}",
         description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
         takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
-        call=_calling(partial(ServerResources.delete, kind=kind), _changed),
-        destructive=True,
+        call=partial(resources.delete, kind),
+        kind="delete",
     )
 
 
-def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
+def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     key = to_camel(tool_noun)
     noun = tool_noun.replace("_", " ")
     names = {key: "body", f"{key}Id": "resource_id", "updateMask": "mask"}
@@ -315,27 +310,29 @@ def _writers(kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     same = _about(f"The {noun}, as update_{tool_noun} takes it.", "object")
     about_id = _about("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
-    update = partial(ServerResources.update, kind=kind)
     return (
         Tool(
             name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
             takes=takes_new,
-            call=_calling(partial(ServerResources.create, kind=kind), _changed, **names),
+            call=partial(resources.create, kind),
+            names=names,
         ),
         Tool(
             name=f"update_{tool_noun}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
             takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
-            call=_calling(update, _changed, **names),
+            call=partial(resources.update, kind),
+            names=names,
         ),
         Tool(
             name=f"preview_update_{tool_noun}",
             description=f"Tells what update_{tool_noun} would change and may relax, with the difference of its file; no write.",
             takes=_object((key,), **{key: same}, updateMask=_MASK),
             gives=_PREVIEW,
-            call=_calling(partial(update, preview=True), _previewed, **names),
-            read_only=True,
+            call=partial(resources.update, kind, preview=True),
+            names=names,
+            kind="read",
         ),
     )
 
@@ -346,7 +343,7 @@ _FILE = _about("The evaluation file, as list_eval_sets gives it.")
 _EVAL_ID = _about("The id of the case.")
 
 
-def _of_cases() -> tuple[Tool, ...]:
+def _of_cases(cases: EvalCases) -> tuple[Tool, ...]:
     view = _holds(file=_TEXT, evalId=_TEXT, evalCase=_OBJECT, etag=_TEXT)
     case_about = "ADK's EvalCase, or the fields of it that change, in the file's spelling."
     case = _about(case_about, "object")
@@ -359,45 +356,37 @@ def _of_cases() -> tuple[Tool, ...]:
         ("file", "evalId", "evalCase"), **place, evalCase=case, updateMask=mask, etag=_ETAG
     )
 
-    def calling(
-        method: Callable[..., Any], answer: Callable[[Any], ToolAnswer], **fixed: Any
-    ) -> ToolAction:
-        def action(resources: ServerResources, **arguments: Any) -> Any:
-            return method(EvalCases(resources), **arguments, **fixed)
-
-        return _calling(action, answer, evalCase="body", updateMask="mask")
-
     return (
         Tool(
             name="list_eval_sets",
             description="Lists ADK's evaluation sets with the ids of their cases.",
             takes=_object(()),
             gives=_holds((), evalSets=_OBJECTS),
-            call=calling(EvalCases.listed, _plain),
-            read_only=True,
+            call=cases.listed,
+            kind="read",
         ),
         Tool(
             name="get_eval_case",
             description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
             takes=_object(("file", "evalId"), **place),
             gives=view,
-            call=calling(EvalCases.get, _plain),
-            read_only=True,
+            call=cases.get,
+            kind="read",
         ),
         Tool(
             name="update_eval_case",
             description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
             takes=takes,
             gives=view,
-            call=calling(EvalCases.update, _changed),
+            call=cases.update,
         ),
         Tool(
             name="preview_update_eval_case",
             description="Tells what update_eval_case would change and may relax, with the file's difference; no write.",
             takes=takes,
             gives=_PREVIEW,
-            call=calling(EvalCases.update, _previewed, preview=True),
-            read_only=True,
+            call=partial(cases.update, preview=True),
+            kind="read",
         ),
     )
 
@@ -414,19 +403,20 @@ _OPERATION = _holds(
 )
 
 
-def _runners(operations: Operations) -> tuple[Tool, ...]:
+def _run_tools(resources: ServerResources) -> tuple[Tool, ...]:
+    operations = Operations(resources)
+
     def run(
-        resources: ServerResources,
         *,
         eval_cases: Sequence[str] = (),
         run_count: int = 1,
         wait: bool = False,
         **chosen: Any,
-    ) -> ToolAnswer:
+    ) -> ToolAnswer | Operation:
         resources.require_writable()
         names = resources.selections(**chosen)
         operation = operations.start((*names.values(), *eval_cases), names=names, runs=run_count)
-        return ToolAnswer(content=operation.json(), awaited=operation if wait else None)
+        return ToolAnswer(content=operation.json(), awaited=operation) if wait else operation
 
     name = _about("Of the operation, as run_evaluation gives it.")
     cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
@@ -446,33 +436,34 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
                 wait=_about(wait_text, "boolean"),
             ),
             gives=_OPERATION,
-            call=_calling(run, lambda answer: answer, **_SELECTION_FIELDS),
-            open_world=True,
+            call=run,
+            kind="run",
         ),
         Tool(
             name="cancel_operation",
             description="Ends a run; what is measured by then is kept.",
             takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=_calling(lambda _, name: operations.cancel(name).json(), _plain),
+            call=operations.cancel,
         ),
         Tool(
             name="get_operation",
             description="Tells how far a run is, and what came of it.",
             takes=_object(("name",), name=name),
             gives=_OPERATION,
-            call=_calling(lambda _, name: operations.get(name).json(), _plain),
-            read_only=True,
+            call=operations.get,
+            kind="read",
         ),
     )
 
 
-def tools(operations: Operations) -> dict[str, Tool]:
-    """Every tool by its name; `operations`: those of this server."""
+def tools(resources: ServerResources) -> dict[str, Tool]:
+    """Every tool by its name."""
     catalog: list[Tool] = []
     for kind, tool_noun in _NAMES.items():
-        catalog += _readers(kind, tool_noun)
-        catalog += _writers(kind, tool_noun) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
-        catalog += (_deleter(kind, tool_noun),) if kind is not Kind.EXPECTATION else ()
-    catalog += (*_of_cases(), *_runners(operations))
+        row = (resources, kind, tool_noun)
+        catalog += _read_tools(*row)
+        catalog += _write_tools(*row) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        catalog += (_delete_tool(*row),) if kind is not Kind.EXPECTATION else ()
+    catalog += (*_of_cases(EvalCases(resources)), *_run_tools(resources))
     return {tool.name: tool for tool in catalog}

@@ -17,7 +17,7 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, Place, UnavailableError
 from evalgate.formats import eval_set, rewrite
-from evalgate.gate import prepare, progress, record as gate_record
+from evalgate.gate import edit, prepare, progress
 from evalgate.results import output
 from evalgate.system import redact
 from evalgate.text import plain, words
@@ -68,7 +68,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
         raise ConfigError(
             f"evalgate would not find {file}: end its name in {' or '.join(FILE_SUFFIXES)}"
         )
-    recordings, problems = gate_record.read_recordings(log, sessions=sessions)
+    recordings, problems = edit.read_recordings(log, sessions=sessions)
     cli.show_problems(problems)
     if name and len(recordings) > 1:
         session_ids = words.listed([recording.case_id for recording in recordings], limit=5)
@@ -77,15 +77,13 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             hint=f"--session: {session_ids}",
         )
     settings = load.load_settings({})
-    cases = gate_record.add(
-        file, recordings, name=name, redact=redact.redactor_of_files(os.environ)
-    )
+    cases = edit.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ))
     for case in cases:
-        turns = case.conversation or ()
+        turns = case.turns
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
-    config, patterns = gate_record.write_patterns(file, cases, settings, os.environ)
+    config, patterns = edit.write_patterns(file, cases, settings, os.environ)
     for tool, arguments in patterns.items():
         names = words.listed([plain.label(argument, 60) for argument in arguments])
         click.echo(
@@ -167,14 +165,14 @@ def generate(**values: Any) -> int:
     if values["from_results"]:
         into = values["into"] or "recorded"
         results = Path(values["from_results"])
-        file, contents = gate_record.record_simulated(settings.root, results=results, into=into)
+        file, contents = edit.record_simulated(settings.root, results=results, into=into)
         display_path = os.path.relpath(file)
         click.echo(f"wrote {display_path}")
         click.echo(f"review {contents}, then `evalgate run {display_path}`")
         return ExitCode.PASS
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+    context = prepare.make_context(settings, watcher=watcher)
     files, count = author_generate.generate(
         settings, context, **arguments, into=values["into"] or "generated"
     )

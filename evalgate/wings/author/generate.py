@@ -166,7 +166,7 @@ def generate(
     )
     agent_use = with_defaults(_agent(settings), settings)
     # equal requests get the same name, so that nothing is generated twice by mistake
-    request_key = [fingerprints.agent_key(agent_use), count, instruction, model, settings.seed]
+    request_key = [agent_use.key, count, instruction, model, settings.seed]
     name = f"scenarios_{fingerprints.digest(request_key)[:8]}"
     path = settings.root / into / f"{name}.evalset.json"
     if path.exists():
@@ -233,7 +233,7 @@ def _agent(settings: Settings) -> AgentUse:
     if len(rules) == 1:
         return rule_use(rules[0])
     suites, _ = discover.suites_of_all(settings, specs=criteria.CRITERIA)
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
+    uses = {suite.agent.key: suite.agent for suite in suites}
     if len(uses) != 1:
         raise ConfigError(
             f"{len(uses)} agents found; choose one" if uses else "no agent found",

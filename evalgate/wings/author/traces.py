@@ -23,7 +23,7 @@ from evalgate.formats.base import Format
 from evalgate.formats.json_source import Problems
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, member
 
 _SESSION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
@@ -154,9 +154,9 @@ def _spans(raw: Any) -> Iterator[Span]:
             attributes=dict(raw["attributes"]),
         )
         return
-    for resource in _dicts(raw, "resource_spans"):
-        for scope in _dicts(resource, "scope_spans"):
-            for span in _dicts(scope, "spans"):
+    for resource in _objects(raw, "resource_spans"):
+        for scope in _objects(resource, "scope_spans"):
+            for span in _objects(scope, "spans"):
                 fields = _snake_fields(span, "")
                 yield Span(
                     trace=str(fields.get("trace_id") or ""),
@@ -166,12 +166,12 @@ def _spans(raw: Any) -> Iterator[Span]:
                     start=_seconds(fields.get("start_time_unix_nano")),
                     attributes={
                         str(attribute.get("key")): _value(attribute.get("value"))
-                        for attribute in _dicts(span, "attributes")
+                        for attribute in _objects(span, "attributes")
                     },
                 )
 
 
-def _dicts(raw: Any, key: str) -> list[JsonObject]:
+def _objects(raw: Any, key: str) -> list[JsonObject]:
     elements = _snake_fields(raw, "").get(key)
     if isinstance(elements, list):
         return [element for element in elements if isinstance(element, dict)]
@@ -184,11 +184,11 @@ def _value(raw: Any, depth: int = 20) -> Any:
         return None
     name, value = next(iter(raw.items()))
     if to_snake(name) == "array_value":
-        return [_value(element, depth - 1) for element in _dicts(value, "values")]
+        return [_value(element, depth - 1) for element in _objects(value, "values")]
     if to_snake(name) == "kvlist_value":
         return {
             str(pair.get("key")): _value(pair.get("value"), depth - 1)
-            for pair in _dicts(value, "values")
+            for pair in _objects(value, "values")
         }
     if to_snake(name) == "int_value" and isinstance(value, str):
         with suppress(ValueError):
@@ -326,7 +326,7 @@ def _steps(
         for part in parts_by_span[id(span)]
         if isinstance(part, ToolCall)
     ]
-    announced_positions = _requested_positions(
+    announced_positions = _request_places(
         requested_calls, [(span.start, executions[id(span)][0]) for span in tool_spans]
     )
     # a span around several tools covers several model calls; the tool spans have the calls and
@@ -372,7 +372,7 @@ def _check_order(spans: Sequence[Span]) -> None:
             )
 
 
-def _requested_positions(
+def _request_places(
     requests: Sequence[tuple[float, ToolCall]], executed_calls: Sequence[tuple[float, ToolCall]]
 ) -> set[int]:
     """The positions of the executed calls that a model requested.
@@ -414,10 +414,10 @@ def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
     request = span.first("gcp.vertex.agent.llm_request")
     for message in [
         *_as_list(span.first("gen_ai.input.messages")),
-        *_as_list(_field(request, "contents")),
+        *_as_list(member(request, "contents")),
     ]:
         content = _content(message)
-        yield content.role or "", _spoken_text(content)
+        yield content.role or "", content.text()
     for message in _flat(span.attributes, "llm.input_messages."):
         yield str(message.get("message.role")), _flat_text(message)
 
@@ -425,7 +425,7 @@ def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
 def _answer_parts(span: Span) -> list[Part]:
     """The parts of a model's answer: texts and calls."""
     messages = _as_list(span.first("gen_ai.output.messages"))
-    response = _field(span.first("gcp.vertex.agent.llm_response"), "content")
+    response = member(span.first("gcp.vertex.agent.llm_response"), "content")
     parts = [
         part for message in [*messages, *_as_list(response)] for part in _content(message).parts
     ]
@@ -475,16 +475,13 @@ def _is_schema(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     return isinstance(raw.get("properties"), dict) or all(
-        isinstance(_field(property_schema, "type"), str) for property_schema in raw.values()
+        isinstance(member(property_schema, "type"), str) for property_schema in raw.values()
     )
 
 
 def _answer(span: Span) -> str:
     """The answer of the whole turn, if its span has one."""
-    texts = [
-        _spoken_text(_content(message))
-        for message in _as_list(span.first("gen_ai.output.messages"))
-    ]
+    texts = [_content(message).text() for message in _as_list(span.first("gen_ai.output.messages"))]
     output = span.first("output.value")
     return next((text for text in reversed(texts) if text), "") or (
         output if isinstance(output, str) else _last_text(output)
@@ -534,14 +531,6 @@ def _snake_fields(raw: Any, key: str) -> JsonObject:
     if not isinstance(raw, dict):
         return {key: raw}
     return {to_snake(name): value for name, value in raw.items()}
-
-
-def _spoken_text(content: Content) -> str:
-    return "\n".join(
-        part.text
-        for part in content.parts
-        if isinstance(part, Text) and part.text and not part.thought
-    )
 
 
 def _last_text(raw: Any, depth: int = 8) -> str:
@@ -606,10 +595,6 @@ def _has_prefix(attributes: Json, prefix: str) -> bool:
 
 def _as_list(raw: Any) -> list[Any]:
     return raw if isinstance(raw, list) else [] if raw is None else [raw]
-
-
-def _field(raw: Any, key: str) -> Any:
-    return raw.get(key) if isinstance(raw, dict) else None
 
 
 class Traces(Format):

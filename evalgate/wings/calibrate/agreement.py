@@ -87,7 +87,9 @@ def agreement_rate(
 ) -> Rate | None:
     """The share of decided labels with the judge's agreement, with Wilson's interval. `human`: only
     labels that are yes (TPR) or no (TNR)."""
-    clusters = _clusters(verdict for verdict in verdicts if human in (None, verdict.label.human))
+    clusters = _counts_by_case(
+        verdict for verdict in verdicts if human in (None, verdict.label.human)
+    )
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
         return None
@@ -115,7 +117,7 @@ def kappa_rate(
     value = kappa(*cells)
     if value is None:
         return None
-    effect = design_effect(_clusters(verdicts))
+    effect = design_effect(_counts_by_case(verdicts))
     shapes = [cell / effect + 0.5 for cell in cells]
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
     draws_of_kappa = (
@@ -138,7 +140,7 @@ def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float |
     return None if denominator <= 0 else (total * (yes_yes + no_no) - by_chance) / denominator
 
 
-def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
+def _counts_by_case(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
     """For each case, the number of agreements and the number of decided labels."""
     agreements = grouped(
         (verdict.cluster, verdict.passed is verdict.label.human)
@@ -228,7 +230,7 @@ def _clip(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 
 
-def caveats(criterion: CriterionCalibration) -> list[str]:
+def doubts_of_figures(criterion: CriterionCalibration) -> list[str]:
     """Warnings for a reader of the figures, a sentence each."""
     if not criterion.matrix.total:
         return ["the judge decided none of the labels, so its agreement is unknown"]
@@ -382,7 +384,7 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         *(
             f"{plain.label(criterion.criterion, NAME_WIDTH)}: {caveat}"
             for criterion in calibration.criteria
-            for caveat in caveats(criterion)
+            for caveat in doubts_of_figures(criterion)
         ),
         *(f"note: {note}" for note in notes),
         *(line for criterion in calibration.criteria for line in _example_lines(criterion)),

@@ -3,7 +3,7 @@ agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from evalgate.model.deviations import Deviations
 from evalgate.results import file
 from evalgate.runner import session
 from evalgate.text import plain, words
-from evalgate.values import Environ, frozen_dataclass, grouped
+from evalgate.values import Environ, Log, frozen_dataclass, grouped
 from evalgate.wings.calibrate import agreement, evidence, labels
 from evalgate.wings.calibrate.evidence import LabelledItem, LabelledVerdict
 from evalgate.wings.calibrate.labels import LabelsReading
@@ -63,7 +63,7 @@ def calibrate(
     conversations: Path,
     environ: Environ,
     cache: Path,
-    say: Callable[[str], None],
+    say: Log,
 ) -> tuple[Calibration, JudgeAnswers]:
     """Compare the judge with the labels, by the verdicts in `results`, or else by asking it.
 
@@ -124,7 +124,7 @@ def _ask(
     conversations: Path,
     environ: Environ,
     cache: Path,
-    say: Callable[[str], None],
+    say: Log,
 ) -> JudgeAnswers:
     """The judge's verdicts on the labelled evidence. Raises ConfigError with all problems, and in a
     run for a change."""

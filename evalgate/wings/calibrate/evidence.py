@@ -26,9 +26,9 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, frozen_dataclass, without
 from evalgate.wings.calibrate import labels
-from evalgate.wings.calibrate.labels import Label
+from evalgate.wings.calibrate.labels import PLACE_UNKNOWN, Label, LabelProblem
 
 
 @frozen_dataclass
@@ -61,18 +61,7 @@ class LabelledVerdict:
     judged_text: str = ""
 
 
-class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
-    """The reason why a label cannot be used: a code of docs/validate.md, the message, and a
-    hint."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.hint = hint
-
-
 ANOTHER_ANSWER = "label-of-another-answer"
-PLACE_UNKNOWN = "label-place-unknown"
 
 
 def find_items(
@@ -163,8 +152,8 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
     labelled_turns = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and normalize(line.answer) not in {
-        normalize(prompting.answer_of(turn)) for turn in labelled_turns
+    if line.answer is not None and one_line(line.answer) not in {
+        one_line(prompting.answer_of(turn)) for turn in labelled_turns
     }:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
@@ -178,14 +167,14 @@ def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView)
     line = label.line
     if line.trial_key is not None and line.trial_key.suite in uses:
         return uses[line.trial_key.suite]
-    candidates = _distinct_uses(uses.values())
+    candidates = _unique_uses(uses.values())
     if len(candidates) > 1 and line.subject:
         uses_with_rubric = [
             use
             for use in candidates
             if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
         ]
-        candidates = _distinct_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
+        candidates = _unique_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
     if len(candidates) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(
@@ -194,7 +183,7 @@ def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView)
     return candidates[0]
 
 
-def _distinct_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
+def _unique_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
     return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
 
 
@@ -220,10 +209,9 @@ def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
 
 
 def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
-    spec = labels.labelled_spec(use.name)
-    assert spec is not None, "labels of other criteria were refused when they were read"
-    assert spec.verdicts is not None, "as above"
-    return spec, spec.verdicts
+    labelled = labels.labelled_spec(use.name)
+    assert labelled is not None, "labels of other criteria were refused when they were read"
+    return labelled
 
 
 def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
@@ -254,12 +242,12 @@ def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     """The text of a rubric by its id or its text, or None if there is no such rubric."""
     text = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
     return text or next(
-        (rubric.text for rubric in rubrics if normalize(rubric.text) == normalize(name)), None
+        (rubric.text for rubric in rubrics if one_line(rubric.text) == one_line(name)), None
     )
 
 
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
-    options = {name: value for name, value in use.options.items() if name != "rubrics"}
+    options = without(use.options, ("rubrics",))
     return replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
@@ -305,7 +293,7 @@ def read_grade(
         for finding in grade.findings
         if (finding.score is not None or finding.opinions)
         and (turn is None or finding.turn is None or finding.turn == turn)
-        and (not subject or normalize(str(finding.subject)) == normalize(subject))
+        and (not subject or one_line(str(finding.subject)) == one_line(subject))
     ]
     reason = ""
     if not findings and isinstance(grade, NotEvaluated):
@@ -324,7 +312,7 @@ def read_grade(
     return verdict.score > 0, verdict.label, str(verdict.text)
 
 
-def normalize(text: str) -> str:
+def one_line(text: str) -> str:
     """A text for comparison, with single spaces."""
     return " ".join(text.split())
 
@@ -379,10 +367,8 @@ def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
         (verdict.criterion_judge.criterion, verdict.criterion_judge.judge.prompt_version)
         for verdict in verdicts
     ):
-        spec = labels.labelled_spec(name)
-        current_version = (
-            "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
-        )
+        labelled = labels.labelled_spec(name)
+        current_version = labelled[1].prompt_version if labelled else ""
         if not version:
             notes.append(f"the results lack the prompt version of `{name}`")
         elif version != current_version:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from random import Random
+from typing import NoReturn
 
 from pydantic import Field, ValidationError
 
@@ -53,6 +53,20 @@ TEXT_ONLY = frozenset({"final_response_match_v2", "safety_v1"})
 """Criteria that judge only the texts of user, agent and reference."""
 
 
+PLACE_UNKNOWN = "label-place-unknown"
+WITHOUT_EVIDENCE = "label-without-evidence"
+
+
+class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
+    """The reason why a label cannot be used: a code of docs/validate.md, the message, and a
+    hint."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
 class LabelPlace(Wire):
     """The trial of results.json that a line refers to. Empty if the line has the evidence."""
 
@@ -79,29 +93,38 @@ class LabelEvidence(Wire):
     expected: list[InvocationWire] | None = None
     rubrics: list[RubricWire] = Field(default_factory=list)
 
-    def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView | None:
-        """The evidence as a case named `name`, or None if the line lacks a part."""
+    def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView:
+        """The evidence as a case named `name`. Raises LabelProblem if the line lacks a part."""
         if Need.SCENARIO in spec.needs:
-            return None
-        expected: tuple[Invocation, ...] | None = None
+            raise LabelProblem(
+                WITHOUT_EVIDENCE,
+                "what is judged needs its scenario",
+                "Give `suite` and `case` of results.json.",
+            )
         if self.conversation is not None:
+            key = "expected"
             actual = tuple(turn.to_model() for turn in self.conversation)
-            if self.expected is not None:
-                expected = tuple(turn.to_model() for turn in self.expected)
+            expected = tuple(turn.to_model() for turn in self.expected or ())
+        elif self.user is None or self.answer is None:
+            message = "the line does not identify what was judged"
+            hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
+            raise LabelProblem(WITHOUT_EVIDENCE, message, hint)
+        elif spec.name in NEEDS_STEPS:
+            hint = "Give `conversation`, or `suite` and `case` of results.json."
+            raise LabelProblem(WITHOUT_EVIDENCE, "`user` and `answer` do not show tool use", hint)
         else:
-            if self.user is None or self.answer is None or spec.name in NEEDS_STEPS:
-                return None
+            key = "reference"
             actual = (_turn(self.user, self.answer),)
-            if self.reference is not None:
-                expected = (_turn(self.user, self.reference),)
-        if expected is None and Need.REFERENCE in spec.needs:
-            return None
+            expected = () if self.reference is None else (_turn(self.user, self.reference),)
+        if not expected and Need.REFERENCE in spec.needs:
+            message = "the judge needs an expected answer"
+            raise LabelProblem(WITHOUT_EVIDENCE, message, f"Give it as `{key}`.")
         case = Case(
             case_id=name,
-            conversation=expected,
+            conversation=expected or None,
             rubrics=tuple(rubric.to_model() for rubric in self.rubrics),
         )
-        return TrialView(case=case, actual=actual, expected=expected)
+        return TrialView(case=case, actual=actual, expected=expected or None)
 
 
 class LabelLine(LabelEvidence, LabelPlace):
@@ -138,24 +161,24 @@ class Label:
     evidence: TrialView | None = None
 
 
-def labelled_spec(name: str) -> CriterionSpec | None:
+def labelled_spec(name: str) -> tuple[CriterionSpec, Verdicts] | None:
     """The spec of a criterion whose verdicts people can label, because its judge model answers yes
-    or no."""
+    or no, and these verdicts."""
     spec = criteria.CRITERIA.get(name)
-    return spec if spec is not None and spec.verdicts is not None else None
+    return (spec, spec.verdicts) if spec is not None and spec.verdicts is not None else None
 
 
 def parse_labels(text: str, *, file: str) -> LabelsReading:
     """Read a file of labels. Empty lines are skipped."""
-    reading = LabelsReading(file=file)
+    reading = LabelsReading(file)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
             reading.add(line.strip(), number)
-    reading.problems += _repeated_labels(reading.labels)
+    reading.problems += _duplicate_labels(reading.labels)
     return reading
 
 
-def _repeated_labels(labels: Iterable[Label]) -> Iterator[Problem]:
+def _duplicate_labels(labels: Iterable[Label]) -> Iterator[Problem]:
     """Lines with the same evidence and subject: an error if they contradict each other, else a
     warning."""
     first_labels: dict[str, Label] = {}
@@ -183,71 +206,69 @@ def _repeated_labels(labels: Iterable[Label]) -> Iterator[Problem]:
         yield report("label-twice", message, label.place, hint)
 
 
-@dataclass(slots=True, kw_only=True)
 class LabelsReading:
     """The labels in the order of the file. `unlabelled`: the number of lines without a label."""
 
-    file: str
-    labels: list[Label] = field(default_factory=list)
-    unlabelled: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self, file: str) -> None:
+        self.labels: list[Label] = []
+        self.unlabelled = 0
+        self.problems: list[Problem] = []
+        self._place = Place(file)
 
     def add(self, text: str, number: int) -> None:
-        """Keep the label of a line, or its problem."""
-        line = self._line(text, number)
+        """Keep the label of a line, or its problems."""
+        self._place = Place(self._place.file, number)
+        try:
+            self._add(self._line(text), f"label-{number}")
+        except LabelProblem as problem:
+            self._error(problem.code, str(problem), problem.hint)
+
+    def _add(self, line: LabelLine | None, name: str) -> None:
         if line is None:
             return
-        spec = labelled_spec(line.criterion)
-        if spec is None or spec.verdicts is None:
-            self._error(*_unknown_criterion(line.criterion), number=number)
-            return
+        spec, verdicts = labelled_spec(line.criterion) or _refuse_criterion(line.criterion)
         if line.word.lower() in UNSURE_LABELS:
             self.unlabelled += 1
             return
         normalized_word = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
-        human = spec.verdicts.labels.get(normalized_word, COMMON_LABELS.get(normalized_word))
+        human = verdicts.labels.get(normalized_word, COMMON_LABELS.get(normalized_word))
         if human is None:
-            valid_words = ", ".join(
-                dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
-            )
+            valid_words = ", ".join(dict.fromkeys([*verdicts.labels, "yes", "no", "pass", "fail"]))
             hint = words.did_you_mean(
                 line.word,
-                [*spec.verdicts.labels, *COMMON_LABELS],
+                [*verdicts.labels, *COMMON_LABELS],
                 fallback=f"Write one of {valid_words}.",
             )
-            self._error(
-                "unknown-label",
-                f"`{line.word[:60]}` is neither a yes nor a no",
-                hint,
-                number=number,
+            self._error("unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint)
+        evidence = None
+        try:
+            evidence = line.evidence(spec, name=name)
+        except LabelProblem:
+            if line.trial_key is None:
+                raise
+        turns = line.conversation
+        if turns is not None and line.turn is not None and line.turn > len(turns):
+            message = (
+                f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
             )
-        defect = _defect(line, spec, spec.verdicts)
-        if defect is not None:
-            self._error(*defect, number=number)
-        if human is not None and defect is None:
-            evidence = line.evidence(spec, name=f"label-{number}")
-            place = Place(self.file, number)
-            self.labels.append(Label(line=line, human=human, place=place, evidence=evidence))
+            raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+        for key, value in (("rubric", line.rubric), ("sentence", line.sentence)):
+            if value and key != verdicts.unit:
+                message = f"`{line.criterion}` has no verdict on a {key}"
+                raise LabelProblem("label-subject-unknown", message)
+        if human is not None:
+            self.labels.append(Label(line=line, human=human, place=self._place, evidence=evidence))
 
-    def _line(self, text: str, number: int) -> LabelLine | None:
+    def _line(self, text: str) -> LabelLine | None:
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "msg", "nested too deeply")
-            self._error(
-                "json-syntax",
-                f"not JSON: {reason}",
-                "write one JSON object per line",
-                number=number,
-            )
-            return None
+            hint = "write one JSON object per line"
+            raise LabelProblem("json-syntax", f"not JSON: {reason}", hint) from None
         if not isinstance(raw, dict):
-            self._error(
-                "wrong-type",
-                f"expected an object, found {json_source.described(raw)}",
-                number=number,
-            )
-            return None
+            message = f"expected an object, found {json_source.described(raw)}"
+            raise LabelProblem("wrong-type", message)
         keys = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in keys if name not in LabelLine.model_fields]
         for name in unknown:
@@ -255,77 +276,32 @@ class LabelsReading:
                 words.suggest(name, LabelLine.model_fields)
                 or f"known keys: {', '.join(LabelLine.model_fields)}"
             )
-            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
+            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint)
         try:
             line = LabelLine.model_validate(
                 {keys[name]: raw[keys[name]] for name in keys if name not in unknown}
             )
         except ValidationError as error:
-            problems = Problems(text, file=self.file)
+            problems = Problems(text, file=self._place.file)
             problems.validation(error, raw, path=())
             for problem in problems.all():
-                self._error(problem.code, str(problem.message), str(problem.hint), number=number)
+                self._error(problem.code, str(problem.message), str(problem.hint))
             return None
         return None if unknown else line
 
-    def _error(self, code: str, message: str, hint: str = "", *, number: int) -> None:
-        self.problems.append(errors.error(code, message, Place(self.file, number), hint))
+    def _error(self, code: str, message: str, hint: str) -> None:
+        self.problems.append(errors.error(code, message, self._place, hint))
 
 
-# --- the problems of a line: code, message and hint ---------------------------------
-
-
-def _unknown_criterion(name: str) -> tuple[str, str, str]:
+def _refuse_criterion(name: str) -> NoReturn:
     labelled_names = [criterion for criterion in criteria.CRITERIA if labelled_spec(criterion)]
     hint = f"These can be labeled: {', '.join(labelled_names)}."
     if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
         message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
-        return "label-without-verdict", message, hint
+        raise LabelProblem("label-without-verdict", message, hint)
     message = f"no judged criterion is called `{name[:80]}`"
-    return "unknown-criterion", message, words.did_you_mean(name, labelled_names, fallback=hint)
-
-
-def _defect(
-    line: LabelLine, spec: CriterionSpec, verdicts: Verdicts
-) -> tuple[str, str, str] | None:
-    """The problem of a line that lacks evidence or names a wrong place: code, message and hint."""
-    hint = _missing_evidence(line, spec)
-    if hint is not None:
-        return ("label-without-evidence", *hint)
-    turns = line.conversation
-    if turns is not None and line.turn is not None and line.turn > len(turns):
-        message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        return "label-place-unknown", message, "Turns count from 1."
-    subjects = {"rubric": line.rubric, "sentence": line.sentence}
-    invalid_key = next(
-        (name for name, value in subjects.items() if value and name != verdicts.unit), None
-    )
-    if invalid_key:
-        return (
-            "label-subject-unknown",
-            f"`{line.criterion}` has no verdict on a {invalid_key}",
-            "",
-        )
-    return None
-
-
-def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:
-    if line.trial_key is not None:
-        return None
-    if Need.SCENARIO in spec.needs:
-        return "what is judged needs its scenario", "Give `suite` and `case` of results.json."
-    if line.conversation is None and (line.user is None or line.answer is None):
-        hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
-        return "the line does not identify what was judged", hint
-    if line.conversation is None and spec.name in NEEDS_STEPS:
-        hint = "Give `conversation`, or `suite` and `case` of results.json."
-        return "`user` and `answer` do not show tool use", hint
-    key, reference = (
-        ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
-    )
-    if Need.REFERENCE in spec.needs and not reference and reference != "":
-        return "the judge needs an expected answer", f"Give it as `{key}`."
-    return None
+    hint = words.did_you_mean(name, labelled_names, fallback=hint)
+    raise LabelProblem("unknown-criterion", message, hint)
 
 
 def _turn(user: str, answer: str) -> Invocation:
@@ -363,16 +339,12 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
         return
     evidence = TrialView.of(case, transcript)
     for use in suite.criteria:
-        spec = labelled_spec(use.name)
+        labelled = labelled_spec(use.name)
         grade = trial.grades.get(use.name)
-        if (
-            spec is None
-            or spec.verdicts is None
-            or not isinstance(grade, Score)
-            or judges.judge_of(use) is None
-        ):
+        if labelled is None or not isinstance(grade, Score) or judges.judge_of(use) is None:
             continue
-        unit = spec.verdicts.unit
+        spec, verdicts = labelled
+        unit = verdicts.unit
         for finding in grade.findings:
             if finding.score is None or bool(finding.subject) is not bool(unit):
                 continue  # no verdict, or no name for a line
@@ -381,16 +353,21 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[J
                 "label": "",
                 "criterion": use.name,
                 **subject,
-                **_evidence_fields(trial, spec, evidence, finding),
+                **_evidence_fields(trial, spec, verdicts, evidence, finding),
             }
 
 
 def _evidence_fields(
-    trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding
+    trial: GradedTrial,
+    spec: CriterionSpec,
+    verdicts: Verdicts,
+    evidence: TrialView,
+    finding: Finding,
 ) -> JsonObject:
     """The texts that a person reads first, then their source, then the judge's other evidence."""
-    is_whole = spec.verdicts is not None and spec.verdicts.is_of_conversation
-    turn_number = len(evidence.actual) if finding.turn is None or is_whole else finding.turn
+    turn_number = len(evidence.actual)
+    if finding.turn is not None and not verdicts.is_of_conversation:
+        turn_number = finding.turn
     judged = evidence.actual[turn_number - 1]
     line: JsonObject = {
         "user": prompting.text_of(judged.user_content),

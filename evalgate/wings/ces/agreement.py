@@ -11,18 +11,18 @@ from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
 from evalgate.values import frozen_dataclass
 from evalgate.wings.ces import outcomes, results
-from evalgate.wings.ces.outcomes import Check, Group
+from evalgate.wings.ces.outcomes import Check
 from evalgate.wings.ces.shapes import EvaluationResult, Outcome
 
 MOST = 50
 """The most differences in the list."""
 _EVALUATION = "evaluations"
 _ROWS = {
-    Group.EXPECTATION: "calls, transfers, variables, literal answers",
-    Group.SIMILARITY: "answers by meaning",
-    Group.HALLUCINATION: "claims of a turn",
-    Group.NAMED: "evaluation expectations",
-    Group.GOAL: "goals of users",
+    outcomes.EXPECTATIONS: "calls, transfers, variables, literal answers",
+    outcomes.SIMILARITY: "answers by meaning",
+    outcomes.HALLUCINATION: "claims of a turn",
+    outcomes.NAMED: "evaluation expectations",
+    outcomes.GOAL: "goals of users",
 }
 _AGREE = ("both pass", "both fail")
 _DIFFER = ("only CES passes", "only evalgate passes")
@@ -48,7 +48,7 @@ class OutcomePair:
 
 def pairs(run: Run) -> Iterator[OutcomePair]:
     """The outcomes of one side, without evaluations that the platform did not finish."""
-    for plan, trial, transcript, measured in results.measurements(run):
+    for plan, trial, transcript, measured in results.measured_trials(run):
         if transcript is None or transcript.platform is None:
             continue
         result = EvaluationResult.model_validate(transcript.platform)
@@ -65,19 +65,19 @@ def pairs(run: Run) -> Iterator[OutcomePair]:
             if key in own_checks:
                 own = own_checks[key]
                 yield OutcomePair(
-                    row=_ROWS[check.group],
+                    row=_ROWS[check.criterion],
                     where=f"{trial.key}, turn {check.turn or 'any'}: {check.subject}",
                     column=_COLUMNS.get((check.outcome, own.outcome), _OPEN),
                     reasons=(check.explanation, own.explanation),
                 )
 
 
-def _by_subject(checks: list[Check]) -> dict[tuple[Group, int | None, str, int], Check]:
+def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
     """The checks by their subject; equal subjects get a number."""
-    counts: Counter[tuple[Group, int | None, str]] = Counter()
+    counts: Counter[tuple[str, int | None, str]] = Counter()
     by_subject = {}
     for check in checks:
-        key = (check.group, check.turn, str(check.subject))
+        key = (check.criterion, check.turn, str(check.subject))
         by_subject[*key, counts[key]] = check
         counts[key] += 1
     return by_subject

@@ -3,7 +3,6 @@ that decide."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,8 @@ from evalgate.model import (
     ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.model.json_match import MISSING
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
 from evalgate.wings.ces.cxas import TRANSFER, Simulation
 from evalgate.wings.ces.outcomes import Plan, expectations_of
@@ -52,18 +52,6 @@ from evalgate.wings.ces.shapes import (
     ToolCall,
     ToolResponse,
 )
-
-EXPECTATIONS = "ces_expectations"
-SIMILARITY = "ces_semantic_similarity"
-HALLUCINATION = "ces_hallucination"
-NAMED = "ces_evaluation_expectations"
-GOAL = "ces_user_goal"
-GOALS = "ces_goals"
-RUBRICS = "ces_rubrics"
-PLATFORM = "ces_platform"
-"""The platform's own outcome of evaluations that it runs."""
-CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
-"""The criteria in the order of the reports."""
 
 RUN = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
 """The kinds that run; a tool test needs a tool without its agent, which no driver has."""
@@ -125,10 +113,10 @@ def not_run_reason(message: Proto) -> str:
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
     for submessage in shapes.messages_in(message, beside=shapes.Result):
-        for name in type(submessage).model_fields:
-            value = getattr(submessage, name)
-            if value and shapes.handling_of(type(submessage), name) is shapes.Handling.NOT_RUN:
-                return f"`{shapes.key_of(type(submessage), name)}` is not text"
+        for field in shapes.fields_of(type(submessage)).values():
+            value = getattr(submessage, field.name)
+            if value and field.handling is shapes.Handling.NOT_RUN:
+                return f"`{field.key}` is not text"
             if value is SemanticSimilarityChannel.AUDIO:
                 return "its answers are compared as audio"
     return ""
@@ -139,7 +127,9 @@ class _App:
 
     def __init__(self, library: Library, folder: str) -> None:
         readings = [
-            reading for file, reading in library.every.items() if read.app_folder(file) == folder
+            reading
+            for file, reading in library.all_files.items()
+            if read.app_folder(file) == folder
         ]
         app = next((reading.app for reading in readings if reading.app), AppEvaluation())
         self._settings = app.evaluation_settings or EvaluationSettings()
@@ -163,12 +153,12 @@ class _App:
         starting_prompt = WELCOME if initiator is ScenarioConversationInitiator.AGENT else ""
         goals: tuple[str, ...] = ()
         if isinstance(message, Simulation):
-            goals = cxas.goals_of(message)
+            goals = cxas.goal_texts(message)
             starting_prompt = message.steps[0].static_utterance or starting_prompt
             message = cxas.scenario_of(message, app=read.LOCAL_APP)
         assert isinstance(message, Evaluation)
         # the platform's results decide nothing
-        bare = Evaluation.model_validate(shapes.comparable(message))
+        bare = Evaluation.model_validate(shapes.content_of(message))
         inputs = bare.golden or bare.scenario or Scenario()
         names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations]
         plan = Plan(
@@ -234,7 +224,7 @@ class _App:
         """A persona of the app, always the same one for a scenario; the platform picks any."""
         if not self._personas:
             return None
-        number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+        number = int(digest_of(name, 8), 16)
         personas = sorted(self._personas, key=lambda persona: persona.display_name)
         persona = personas[number % len(personas)]
         return Persona(persona_id=persona.display_name, description=persona.personality)
@@ -255,7 +245,7 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     events: list[Event] = []
     last: int | None = None
     for expectation in expected:
-        parts = _happening(expectation, answered)
+        parts = _expected_parts(expectation, answered)
         if parts is None:
             continue
         message = expectation.agent_response
@@ -274,7 +264,7 @@ def _invocation(turn: GoldenTurn) -> Invocation:
     )
 
 
-def _happening(
+def _expected_parts(
     expected: GoldenExpectation, answered: Collection[frozenset[str]]
 ) -> list[Part] | None:
     """The actions of the agent or its tools if all goes as expected. `answered`: the tools with an
@@ -292,7 +282,7 @@ def _happening(
             return [
                 AdkCall(
                     name=name,
-                    args=None if call.args is None else _literal(call.args),
+                    args=None if call.args is None else _plain_args(call.args),
                     id=call.id or None,
                 )
             ]
@@ -303,7 +293,7 @@ def _happening(
     return None
 
 
-def _literal(args: Json) -> JsonObject:
+def _plain_args(args: Json) -> JsonObject:
     """The arguments of a call: an argument with a comparison becomes its value, if it has one."""
     literals: JsonObject = {}
     for name, value in args.items():
@@ -424,26 +414,26 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 def _criteria(plan: Plan) -> Iterator[str]:
     scenario = plan.evaluation.scenario
-    yield PLATFORM
+    yield outcomes.PLATFORM
     yield from (
         _criteria_of_golden(plan) if scenario is None else _criteria_of_scenario(plan, scenario)
     )
-    if any(map(plan.assesses_hallucination, plan.turns if scenario is None else (None,))):
-        yield HALLUCINATION
+    if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
+        yield outcomes.HALLUCINATION
     if plan.conversation_expectations:
-        yield NAMED
+        yield outcomes.NAMED
     if plan.goals:
-        yield GOALS
+        yield outcomes.GOALS
 
 
 def _criteria_of_golden(plan: Plan) -> Iterator[str]:
-    yield EXPECTATIONS  # at least: no unexpected answer or call
+    yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
     compares_calls = plan.compares_tools(of_step=True)
     for expectation in _expectations(plan.turns):
         call = plan.expected_call(expectation)
         is_call_judged = compares_calls and call is not None and call.may_need_judge
         if not expectation.skip_evaluation and (plan.judges_answer(expectation) or is_call_judged):
-            yield SIMILARITY
+            yield outcomes.SIMILARITY
 
 
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
@@ -451,20 +441,20 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
     says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
     calls = list(filter(None, map(plan.expected_call, expected)))
     if plan.compares_scenario and calls:
-        yield EXPECTATIONS
+        yield outcomes.EXPECTATIONS
     if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
-        yield SIMILARITY
+        yield outcomes.SIMILARITY
     if plan.judges_goal:
-        yield GOAL
+        yield outcomes.GOAL
     if scenario.rubrics:
-        yield RUBRICS
+        yield outcomes.RUBRICS
 
 
-def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
+def deciding(cases: Iterable[Case]) -> tuple[str, ...]:
     """The criteria that decide on any of the cases, or inform about them, in the order of the
     reports."""
     used_names = {name for case in cases for name in case.criteria or ()}
-    return tuple(name for name in CRITERIA if name in used_names)
+    return tuple(name for name in outcomes.CRITERIA if name in used_names)
 
 
 def _end_of(path: Path) -> Path:
@@ -477,25 +467,21 @@ def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
     return [
         str(replace(leaf, path=_end_of(leaf.path)))
-        for change in compare.changes(_comparable(base), _comparable(head))
+        for change in compare.changes(_compared(base), _compared(head))
         if change.path[:1] not in (("description",), ("tags",))
         # a golden of one turn has no run method
-        and not (
-            change.path == ("goldenRunMethod",) and compare.MISSING in (change.old, change.new)
-        )
+        and not (change.path == ("goldenRunMethod",) and MISSING in (change.old, change.new))
         for leaf in compare.leaves(change)
     ]
 
 
-def _comparable(case: Case) -> JsonObject:
+def _compared(case: Case) -> JsonObject:
     """The parts that decide on a case, under names by which `compare` recognizes a relaxation."""
     plan = Plan.model_validate(case.ces or {})
     talk = case.scenario
     persona = talk.persona if talk else None
     settings = {
-        "goldenRunMethod": ("STABLE" if case.isolated else "NAIVE")
-        if len(case.conversation or ()) > 1
-        else "",
+        "goldenRunMethod": ("STABLE" if case.isolated else "NAIVE") if len(case.turns) > 1 else "",
         "toolCallBehaviour": "FAKE" if any(setup.fakes for setup in case.setups) else "",
         "startingPrompt": talk.starting_prompt if talk else "",
         # the user that the agent meets may be easier to please
@@ -504,7 +490,7 @@ def _comparable(case: Case) -> JsonObject:
         else "",
     }
     return {
-        **shapes.comparable(plan.evaluation),
+        **shapes.content_of(plan.evaluation),
         **{name: setting for name, setting in settings.items() if setting},
         "app": {
             "evaluationMetricsThresholds": plan.thresholds.json(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,10 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
         if difference.only_in:
             differences += 1
             mark = " (may relax)" if difference.relaxations else ""
-            click.echo(plain.visible(f"{label}: {sides[difference.only_in]}{mark}"))
+            cli.tell(f"{label}: {sides[difference.only_in]}{mark}")
         for change in difference.changes:
-            mark = " (may relax)" if compare.relaxation(change) else ""
-            click.echo(plain.visible(f"{label}: {change}{mark}"))
+            mark = " (may relax)" if compare.relaxed_reason(change) else ""
+            cli.tell(f"{label}: {change}{mark}")
         differences += len(difference.changes)
         relaxed += len(difference.relaxations)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} that may relax")
@@ -152,10 +153,10 @@ def accept_command(names: tuple[str, ...], root: Path) -> int:
     if not names:
         for change in waiting.changes(root).values():
             reasons = "; ".join(change.reasons)
-            click.echo(plain.visible(f"{change.name}: {reasons}\n{change.diff}"))
+            cli.tell(f"{change.name}: {reasons}\n{change.diff}")
     for change in waiting.select(root, names):
         waiting.accept(root, change)
-        click.echo(plain.visible(f"accepted {change.name}"))
+        cli.tell(f"accepted {change.name}")
     return ExitCode.PASS
 
 
@@ -169,15 +170,12 @@ def _live(
     is_drift: bool = False,
 ) -> int:
     try:
-        files = AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)
-        try:
+        with closing(AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)) as files:
             done = action(files)
-        finally:
-            files.close()
     except Refused as refused:
         raise ConfigError(refused.message) from refused
     for note in done.notes:
-        click.echo(plain.visible(note), err=True)
+        cli.tell(note, err=True)
     _show(done.differences, sides)
     for refusal in done.refused:
         click.secho(plain.visible(f"refused: {refusal}"), fg="red", err=True)

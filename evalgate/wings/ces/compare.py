@@ -5,21 +5,15 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from evalgate.agents.tools.cassette import args_text
 from evalgate.formats.json_source import Path, path_text
+from evalgate.model.json_match import MISSING
+from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
 
-
-class _Missing:
-    """The value of an absent field, as distinct from null."""
-
-    def __repr__(self) -> str:
-        return "(not set)"
-
-
-MISSING = _Missing()
 LONGEST_SHOWN = 200
 
 
@@ -45,9 +39,8 @@ class FieldChange:
 def value_text(value: Any) -> str:
     """A value on one line."""
     if value is MISSING:
-        return repr(value)
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+        return "(not set)"
+    return plain.clip_end(json.dumps(value, ensure_ascii=False), LONGEST_SHOWN)
 
 
 def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
@@ -78,13 +71,7 @@ def leaves(change: FieldChange) -> Iterator[FieldChange]:
 def same(expected: Any, actual: Any) -> bool:
     """True if JSON values are equal: `3` equals `3.0`, as in a Struct, and neither equals
     `true`."""
-    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return expected.keys() == actual.keys() and all(
-            same(value, actual[key]) for key, value in expected.items()
-        )
-    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-        return len(expected) == len(actual) and all(map(same, expected, actual))
-    return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
+    return args_text({"": expected}) == args_text({"": actual})
 
 
 def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[FieldChange]:
@@ -137,7 +124,7 @@ _DEMANDS = frozenset({"noToolCalls", "updatedVariables"})
 _CONDITIONS = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
 
 
-def relaxation(change: FieldChange) -> str:
+def relaxed_reason(change: FieldChange) -> str:
     """Why an evaluation may ask for less after a change, so that only a person makes it; "" if it
     only asks for more: a raised threshold, or expectations, turns and tags at the end of a list."""
     reason = "it is replaced by another"
@@ -148,9 +135,9 @@ def relaxation(change: FieldChange) -> str:
     return "" if _only_asks_more(change) else f"{change.place}: {reason}"
 
 
-def relaxations(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
+def relaxed_reasons(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
     """The changes that may relax, in words."""
-    return tuple(filter(None, map(relaxation, field_changes)))
+    return tuple(filter(None, map(relaxed_reason, field_changes)))
 
 
 def removed(kind: str) -> str:

@@ -30,10 +30,9 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
-from evalgate.wings.ces import cases, outcomes
+from evalgate.wings.ces import outcomes
 from evalgate.wings.ces.outcomes import (
     Check,
-    Group,
     JudgeQuestion,
     Kind,
     Plan,
@@ -98,7 +97,7 @@ class StoredVerdicts(VerdictSource):
 
 
 def _is_reply(name: str, finding: Finding) -> bool:
-    is_listed = name in (cases.NAMED, cases.RUBRICS)
+    is_listed = name in (outcomes.NAMED, outcomes.RUBRICS)
     return is_listed or bool(finding.opinions) or finding.label in _SCORES
 
 
@@ -114,12 +113,12 @@ def grade_expectations(evidence: TrialView) -> Grade:
         return unready
     plan = plan_of(evidence)
     result = result_of(plan, evidence, VerdictSource({}))
-    grade = _grade_checks(
-        outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual)
+    return _grade_checks(
+        outcomes.checks(plan, result),
+        outcomes.EXPECTATIONS,
+        count=len(evidence.actual),
+        breakdown=_metrics(result) if isinstance(result, GoldenResult) else {},
     )
-    if isinstance(grade, Score) and isinstance(result, GoldenResult):
-        return replace(grade, breakdown=_metrics(result))
-    return grade
 
 
 def _metrics(result: GoldenResult) -> dict[str, float]:
@@ -146,31 +145,54 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
 
 
 def _grade_checks(
-    checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None
+    checks: Sequence[Check],
+    criterion: str,
+    *,
+    count: int,
+    breakdown: Mapping[str, float],
+    replies: Sequence[tuple[Finding, NotEvaluated | None]] = (),
 ) -> Grade:
-    """The share of met checks of a group; skipped ones are shown and do not count."""
-    group_checks = [check for check in checks if check.group is group]
-    findings = tuple(_finding(check) for check in group_checks)
+    """The share of met checks of a criterion; skipped ones are shown and do not count.
+
+    `replies`: for each question to a judge its finding, and the reason why there is no verdict."""
+    criterion_checks = [check for check in checks if check.criterion == criterion]
+    judge_findings = [finding for finding, _ in replies]
+    asked = {(finding.turn, finding.text) for finding in judge_findings}
+    # first each judge's finding, one per question; then the results that needed no judge
+    findings = (
+        *judge_findings,
+        *(
+            finding
+            for finding in map(_finding, criterion_checks)
+            if (finding.turn, finding.text) not in asked
+        ),
+    )
     by_turn = tuple(
-        _share(check for check in group_checks if check.turn == number)
+        _share(check for check in criterion_checks if check.turn == number)
         for number in range(1, count + 1)
     )
-    unknown = next((check for check in group_checks if check.outcome is outcomes.UNKNOWN), None)
-    failed = any(check.outcome is Outcome.FAIL for check in group_checks)
+    unknown = next((check for check in criterion_checks if check.outcome is outcomes.UNKNOWN), None)
+    failed = any(check.outcome is Outcome.FAIL for check in criterion_checks)
     if unknown is not None and not failed:
+        lack = next(filter(None, (lack for _, lack in replies)), None)
         lack = lack or not_evaluated(Reason.NOTHING_RECORDED, "ces_unknown", unknown)
         return replace(lack, turns=by_turn, findings=findings)
     decided_checks = [
-        check for check in group_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
+        check for check in criterion_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
     ]
     if decided_checks:
-        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
+        return Score(
+            value=_share(decided_checks) or 0.0,
+            turns=by_turn,
+            findings=findings,
+            breakdown=breakdown,
+        )
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
-    finding = Finding(text=Sentence("ces_nothing_checked", group is Group.EXPECTATION))
-    return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
+    finding = Finding(text=Sentence("ces_nothing_checked", criterion == outcomes.EXPECTATIONS))
+    return Score(value=1.0, turns=by_turn, findings=(*findings, finding), breakdown=breakdown)
 
 
 def _share(checks: Iterable[Check]) -> float | None:
@@ -211,12 +233,6 @@ def grade_platform(evidence: TrialView) -> Grade:
 
 # --- checks by a judge ----------------------------------------------------------------------------
 
-_GROUPS = {
-    cases.SIMILARITY: Group.SIMILARITY,
-    cases.HALLUCINATION: Group.HALLUCINATION,
-    cases.GOAL: Group.GOAL,
-}
-
 
 def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of the questions for a judge that pass. Each is a separate request with its own
@@ -236,16 +252,14 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     verdicts = {
         question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
     }
-    lack = next((lack for _, _, lack in replies if lack is not None), None)
     checks = outcomes.checks(plan, result_of(plan, evidence, VerdictSource(verdicts)))
-    grade = _grade_checks(checks, _GROUPS[name], count=len(evidence.actual), lack=lack)
-    # first each judge's finding, one per question; then the results that needed no judge
-    judge_findings = tuple(finding for _, finding, _ in replies)
-    asked = {(finding.turn, finding.text) for finding in judge_findings}
-    other_findings = (
-        finding for finding in grade.findings if (finding.turn, finding.text) not in asked
+    return _grade_checks(
+        checks,
+        name,
+        count=len(evidence.actual),
+        breakdown={},
+        replies=[(finding, lack) for _, finding, lack in replies],
     )
-    return replace(grade, findings=(*judge_findings, *other_findings))
 
 
 def _verdict_of(
@@ -276,7 +290,7 @@ _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
 _QUESTIONS = {
     Kind.ANSWER: (
-        cases.SIMILARITY,
+        outcomes.SIMILARITY,
         _ANSWERS,
         "How consistent is the text in agent_answer with the text in expected_answer?",
         """\
@@ -290,7 +304,7 @@ and politeness are free; names, values, dates, decisions and questions are not.
 - contradictory: it says the opposite, something else, or nothing of it.""",
     ),
     Kind.SAID: (
-        cases.SIMILARITY,
+        outcomes.SIMILARITY,
         _YES,
         "Does the agent say what is in expected_answer, somewhere in agent_answers?",
         """\
@@ -301,7 +315,7 @@ Form, length and order are free; names, values, dates and decisions are not.
 - no: it does not, or only in part, or it says something else later.""",
     ),
     Kind.ARGUMENT: (
-        cases.SIMILARITY,
+        outcomes.SIMILARITY,
         _YES,
         "Do agent_argument and expected_argument mean the same?",
         """\
@@ -311,7 +325,7 @@ You compare an argument of a tool call that an AI agent made with the one that i
 - no: they would not.""",
     ),
     Kind.HALLUCINATION: (
-        cases.HALLUCINATION,
+        outcomes.HALLUCINATION,
         _CLAIMS,
         "Is what the agent said in the last turn borne out?",
         """\
@@ -323,7 +337,7 @@ variables, tools and what they answered. Use no knowledge of your own, except wh
 - no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
     ),
     Kind.GOAL: (
-        cases.GOAL,
+        outcomes.GOAL,
         _GOAL_WORDS,
         "Did the user get what user_task asks for?",
         """\
@@ -337,8 +351,8 @@ came of it, not how.
 }
 """Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
 _CRITERIA = {
-    Kind.NAMED: cases.NAMED,
-    Kind.RUBRIC: cases.RUBRICS,
+    Kind.NAMED: outcomes.NAMED,
+    Kind.RUBRIC: outcomes.RUBRICS,
     **{kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()},
 }
 _SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
@@ -397,7 +411,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of the properties that the conversation has, all in one request. A goal counts as
     reached only after the goals before it."""
     plan = plan_of(evidence)
-    if name == cases.NAMED:
+    if name == outcomes.NAMED:
         texts = []
         for expectation in plan.conversation_expectations:
             identifier = expectation.rpartition("/")[2]
@@ -406,7 +420,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
                     Reason.RUBRICS_MISSING, "ces_expectation_missing", repr(identifier)
                 )
             texts.append(plan.prompts[identifier])
-    elif name == cases.GOALS:
+    elif name == outcomes.GOALS:
         texts = list(plan.goals)
     else:
         texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
@@ -416,7 +430,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     grade = rubrics.grade_conversation(
         evidence.actual, conversation_rubrics, rubric_type=name, ask=ask
     )
-    return _in_order(grade) if name == cases.GOALS else grade
+    return _in_order(grade) if name == outcomes.GOALS else grade
 
 
 def _in_order(grade: Grade) -> Grade:
@@ -469,40 +483,42 @@ def _listed(name: str, summary: str) -> CriterionSpec:
 
 SPECS = (
     CriterionSpec(
-        name=cases.PLATFORM,
+        name=outcomes.PLATFORM,
         summary="whether the platform passed a CES evaluation that it ran (`evalgate ces run`)",
         options=NoOptions,
         build=lambda _options, _use, _services: grade_platform,
         is_beyond_adk=True,
     ),
     CriterionSpec(
-        name=cases.EXPECTATIONS,
+        name=outcomes.EXPECTATIONS,
         summary="share of a CES evaluation's expectations met, of those that need no judge",
         options=NoOptions,
         build=lambda _options, _use, _services: grade_expectations,
         is_beyond_adk=True,
     ),
     _judged(
-        cases.SIMILARITY,
+        outcomes.SIMILARITY,
         "share of a CES evaluation's expected answers and arguments met by meaning, as rated by a judge",
         {word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()},
     ),
     _judged(
-        cases.HALLUCINATION,
+        outcomes.HALLUCINATION,
         "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
         {word: score != 0 for word, score in _CLAIMS.items()},
     ),
     _listed(
-        cases.NAMED, "share of a CES evaluation's evaluation expectations met, as rated by a judge"
+        outcomes.NAMED,
+        "share of a CES evaluation's evaluation expectations met, as rated by a judge",
     ),
     _judged(
-        cases.GOAL,
+        outcomes.GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
         {word: score == 1 for word, score in _GOAL_WORDS.items()},
         whole_conversation=True,
     ),
-    _listed(cases.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
+    _listed(outcomes.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
     _listed(
-        cases.RUBRICS, "share of a CES scenario's rubrics met, as rated by a judge; informational"
+        outcomes.RUBRICS,
+        "share of a CES scenario's rubrics met, as rated by a judge; informational",
     ),
 )

@@ -6,7 +6,6 @@ The anchor drops keys that it does not know; here they are errors.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, digest_of
 from evalgate.wings.ces.shapes import (
     MOST_TURNS,
     AgentTransfer,
@@ -182,7 +181,7 @@ OPERATORS = (
 """The comparisons of a tool test."""
 
 
-def _operator(value: Any) -> Any:
+def _comparison(value: Any) -> Any:
     if value not in OPERATORS:
         raise unknown_name(value, OPERATORS)
     return value
@@ -194,7 +193,7 @@ class ToolCheck(Cxas):
     required: ClassVar = ("path", "operator")
 
     path: str = ""
-    operator: Annotated[str, BeforeValidator(_operator)] = "equals"
+    operator: Annotated[str, BeforeValidator(_comparison)] = "equals"
     value: Any = None
 
 
@@ -234,7 +233,7 @@ def expectation_id(prompt: str) -> str:
     """The id of an expectation whose text is its prompt: its first words, and a hash that makes it
     unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", prompt.lower())[:24].strip("-") or "expectation"
-    return f"{slug}-{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{slug}-{digest_of(prompt, 8)}"
 
 
 def golden_of(written: Conversation, common: Conversations, *, app: str) -> Evaluation:
@@ -317,7 +316,7 @@ def _step_text(number: int, step: Goal) -> str:
     return " ".join(filter(None, texts))
 
 
-def goals_of(simulation: Simulation) -> tuple[str, ...]:
+def goal_texts(simulation: Simulation) -> tuple[str, ...]:
     """The goals of a simulation in order, as properties of its conversation."""
     return tuple(
         _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal

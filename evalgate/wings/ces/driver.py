@@ -16,7 +16,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import filelock
@@ -58,16 +58,15 @@ from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.live import (
-    APP_NAME,
     Live,
     LiveFailed,
     address,
+    find_names,
     mask,
     move_to_app,
-    names_behind,
 )
 from evalgate.wings.ces.outcomes import Plan, tool_name
-from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.read import APP_NAME, Kind
 from evalgate.wings.ces.shapes import (
     ErrorType,
     Evaluation,
@@ -157,7 +156,7 @@ class NameJournal:
             out.flush()
             os.fsync(out.fileno())
 
-    def clear(self, live: Live) -> None:
+    def delete_all(self, live: Live) -> None:
         """Delete all noted resources, the newest first. Raises LiveFailed; then the names stay."""
         _delete_resources(self._path, live)
         self._path.unlink(missing_ok=True)
@@ -313,7 +312,7 @@ class CesConversation(Turns):
         events = list(filter(None, map(_event, messages)))
         events += [Event(author="agent", content=content) for content in call_contents]
         # the answer to the user, in place of the texts of outputs
-        if last_content := _pop_answer(events):
+        if last_content := _take_answer(events):
             last_parts = last_content.parts
             texts = ["".join(part.text for part in last_parts if isinstance(part, Text))]
         final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
@@ -354,7 +353,7 @@ def _variables_in(messages: Iterable[Json]) -> JsonObject | None:
     return None
 
 
-def _pop_answer(events: list[Event]) -> Content | None:
+def _take_answer(events: list[Event]) -> Content | None:
     """The last event's content, taken off the events if it is only text."""
     content = events[-1].content if events else None
     if content is None or not all(isinstance(part, Text) for part in content.parts):
@@ -402,16 +401,16 @@ def _display_name(tool: Json) -> str:
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
     """The messages of an earlier turn, for the `historicalContexts` of a session."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
-    contents = [event.content for event in turn.events or () if event.content is not None]
+    contents = [event.content for event in turn.steps if event.content is not None]
     for content in (*contents, *([turn.final_response] if turn.final_response else ())):
         yield {"role": "agent", "chunks": _chunks(content, app)}
 
 
 def _chunks(content: Content, app: str) -> list[JsonObject]:
-    return [_chunk(part, app) for part in content.parts]
+    return [_of_part(part, app) for part in content.parts]
 
 
-def _chunk(part: Part, app: str) -> JsonObject:
+def _of_part(part: Part, app: str) -> JsonObject:
     match part:
         case Text(text=text):
             return {"text": text}
@@ -511,8 +510,8 @@ class AppEvaluations:
     def _find_or_write(self, live: Live, plan: Plan) -> str:
         """The name of the app's evaluation for the plan, created or updated in our own app. In
         other apps, a difference raises AgentFailed."""
-        expected = shapes.comparable(plan.evaluation)
-        names = names_behind(live, self._app, json.dumps(expected))
+        expected = shapes.content_of(plan.evaluation)
+        names = find_names(live, self._app, json.dumps(expected))
         expected = move_to_app(expected, self._app, names)
         name, title = expected.pop("name", ""), plan.evaluation.display_name
         stored_evaluations = list(live.listed(self._app, "evaluations"))
@@ -527,7 +526,7 @@ class AppEvaluations:
             None,
         )
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
-        stored = {} if message is None else shapes.comparable(message)
+        stored = {} if message is None else shapes.content_of(message)
         old, new = (
             {key: side[key] for key in _OUTCOME_FIELDS if key in side}
             for side in (stored, expected)
@@ -561,7 +560,7 @@ def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
     scenario = result.scenario_result
     names = [scenario.conversation] if scenario else [replay.conversation for replay in replays]
     try:
-        stored = {name: _invocations(live.get(name)) for name in dict.fromkeys(names) if name}
+        stored = {name: _stored_turns(live.get(name)) for name in dict.fromkeys(names) if name}
     except LiveFailed as failed:
         if failed.code not in ("NOT_FOUND", "PERMISSION_DENIED"):
             raise
@@ -577,7 +576,7 @@ def _turns(live: Live, result: EvaluationResult) -> list[Invocation]:
     return [turn for pieces in turns for turn in pieces] if all(turns) else []
 
 
-def _invocations(conversation: Json) -> list[Invocation]:
+def _stored_turns(conversation: Json) -> list[Invocation]:
     """The turns of a stored conversation."""
     invocations = []
     state: JsonObject | None = None
@@ -586,7 +585,7 @@ def _invocations(conversation: Json) -> list[Invocation]:
         if variables := _variables_in(messages):
             state = {**(state or {}), **variables}
         events = list(filter(None, map(_event, messages)))
-        answer = _pop_answer(events)
+        answer = _take_answer(events)
         user_messages = [
             part
             for message in messages
@@ -625,6 +624,9 @@ class CesAgent(Agent):
 
     def start(self) -> None:
         """Create the resources of the run. Raises AgentFailed, with the same error each time."""
+        self._started()
+
+    def _started(self) -> Live:
         with self._lock:
             if self._live is None and self._failure is None:
                 try:
@@ -635,6 +637,8 @@ class CesAgent(Agent):
                     self._failure = failed.failure
             if self._failure is not None:
                 raise AgentFailed(self._failure)
+            assert self._live is not None
+            return self._live
 
     def play(self, case: Case, key: TrialKey) -> Transcript | None:  # noqa: ARG002 - the shape of Agent
         """Let the platform run the evaluation. Raises AgentFailed."""
@@ -642,43 +646,29 @@ class CesAgent(Agent):
             return None
         if case.ces is None:
             raise _unmeasured(FailureKind.START, "the platform runs CES evaluations only")
-        self.start()
-        assert self._live is not None
-        assert self._evaluations is not None
-        live_app = self._live.another()
-        try:
-            timeout_s = self._setting.limits.case_timeout_s
-            return self._evaluations.run(live_app, case, timeout_s=timeout_s)
-        except LiveFailed as failed:
-            is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
-            kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
-            raise _unmeasured(kind, self._redact(str(failed))) from None
-        finally:
-            live_app.close()
+        with closing(self._started().another()) as live_app:
+            assert self._evaluations is not None
+            try:
+                timeout_s = self._setting.limits.case_timeout_s
+                return self._evaluations.run(live_app, case, timeout_s=timeout_s)
+            except LiveFailed as failed:
+                is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
+                kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
+                raise _unmeasured(kind, self._redact(str(failed))) from None
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A separate session for each trial. Raises AgentFailed."""
-        self.start()
-        assert self._live is not None
-        live_app = self._live.another()
-        options = self._options
-        agent = options.entry_agent
-        config = {
-            "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
-            "deployment": self._deployment,
-            "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
-            "useToolFakes": options.tool_fakes,
-        }
-        try:
-            yield CesConversation(
-                live_app,
-                {name: setting for name, setting in config.items() if setting},
-                self._setting,
-                case,
-            )
-        finally:
-            live_app.close()
+        with closing(self._started().another()) as live_app:
+            agent = self._options.entry_agent
+            config = {
+                "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
+                "deployment": self._deployment,
+                "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
+                "useToolFakes": self._options.tool_fakes,
+            }
+            config = {name: setting for name, setting in config.items() if setting}
+            yield CesConversation(live_app, config, self._setting, case)
 
     def about(self) -> Mapping[str, str]:
         """The app and its version."""
@@ -694,7 +684,7 @@ class CesAgent(Agent):
             if journal is not None:
                 with suppress(OSError, ValueError):
                     try:
-                        journal.clear(live_app or self._connected())
+                        journal.delete_all(live_app or self._connect())
                     except (LiveFailed, AgentFailed) as failed:
                         self._setting.world.log(
                             self._redact(
@@ -705,7 +695,7 @@ class CesAgent(Agent):
             if live_app is not None:
                 live_app.close()
 
-    def _connected(self) -> Live:
+    def _connect(self) -> Live:
         environment = self._setting.world.environment
         # google-auth reads this process's environment, not the agent's
         if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):
@@ -714,7 +704,7 @@ class CesAgent(Agent):
         return Live(environment, endpoint=self._options.endpoint, token=GoogleToken(environment))
 
     def _open_live(self) -> Live:
-        live_app = self._connected()
+        live_app = self._connect()
         folder = Path(self._setting.world.cache) / "ces"
         try:
             if folder.is_dir() and (count := delete_leftovers(folder, live_app)):
@@ -725,13 +715,11 @@ class CesAgent(Agent):
             self._setting.world.log(
                 self._redact(f"CES resources of earlier runs cannot be deleted now: {failed}")
             )
-        if self._options.path or self._options.version:
-            self._journal = NameJournal(folder)
         resource_id = f"evalgate-{uuid.uuid4().hex[:16]}"
         if self._options.path:
-            self._import(live_app, resource_id)
+            self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live_app, resource_id)
+            self._deploy(live_app, folder, resource_id)
         else:
             live_app.get(self._app)
         version = self._options.version
@@ -746,11 +734,11 @@ class CesAgent(Agent):
         )
         return live_app
 
-    def _import(self, live: Live, app_id: str) -> None:
+    def _import(self, live: Live, folder: Path, app_id: str) -> None:
         """Create an app from the checkout's export."""
-        assert self._journal is not None
+        self._journal = NameJournal(folder)
         location = self._options.app.partition("/apps/")[0]
-        content = _zipped(Path(self._setting.root) / self._options.path)
+        content = _pack(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
         self._journal.add(live, self._app)
         body = {
@@ -763,9 +751,9 @@ class CesAgent(Agent):
             self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
 
-    def _deploy(self, live: Live, deployment_id: str) -> None:
+    def _deploy(self, live: Live, folder: Path, deployment_id: str) -> None:
         """Create a deployment of the version, because sessions name deployments."""
-        assert self._journal is not None
+        self._journal = NameJournal(folder)
         self._deployment = f"{self._app}/deployments/{deployment_id}"
         self._journal.add(live, self._deployment)
         body = {
@@ -776,7 +764,7 @@ class CesAgent(Agent):
         live.create(self._app, "deployments", body, resource_id=deployment_id)
 
 
-def _zipped(folder: Path) -> str:
+def _pack(folder: Path) -> str:
     """A zip archive of a folder in base64, without links and without the job's credentials. Raises
     AgentFailed if it is empty or too large."""
     secret_files = isolation.credential_files(os.environ)

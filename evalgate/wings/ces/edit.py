@@ -3,10 +3,11 @@ file, in which only the changed values differ."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml as pyyaml
@@ -15,7 +16,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, without
 from evalgate.wings.ces import compare, shapes
 from evalgate.wings.ces.shapes import Handling, Proto
 
@@ -48,7 +49,7 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
         self.violations = tuple(violations)
 
 
-def invalid(*violations: tuple[str, str]) -> Refused:
+def refusal(*violations: tuple[str, str]) -> Refused:
     """The rejection of a request whose fields have these problems."""
     return Refused("INVALID_ARGUMENT", ": ".join(violations[0]), violations)
 
@@ -62,11 +63,11 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
     Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
     if isinstance(mask, dict) and set(mask) - {"paths"}:
-        raise invalid(("updateMask", "expected {paths: [...]}"))
+        raise refusal(("updateMask", "expected {paths: [...]}"))
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
-            raise invalid(("updateMask", "`*` stands alone"))
+            raise refusal(("updateMask", "`*` stands alone"))
         return [(EVERYTHING,)]
     key_paths = []
     violations = []
@@ -76,7 +77,7 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
         except ValueError as error:
             violations.append(("updateMask", f"`{path[:100]}`: {error}"))
     if violations:
-        raise invalid(*violations)
+        raise refusal(*violations)
     return list(dict.fromkeys(key_path for key_path in key_paths if key_path))
 
 
@@ -89,7 +90,7 @@ def paths_of(mask: Any) -> list[str]:
         isinstance(path_list, list) and all(isinstance(path, str) for path in path_list)
     ):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise invalid(("updateMask", message))
+        raise refusal(("updateMask", message))
     return [path.strip() for path in path_list or () if path.strip()]
 
 
@@ -102,36 +103,37 @@ def _keys(path: str, shape: type[Proto]) -> Path:
     for number, step in enumerate(steps):
         if here is None:
             raise ValueError(f"`{steps[number - 1]}` has no fields")
-        name = shapes.fields_of(here).get(step)
-        if name is None:
+        fields = shapes.fields_of(here)
+        field = fields.get(step)
+        if field is None:
             if step in here.oneofs or to_snake(step) in here.oneofs:
                 members = words.listed(
-                    [f"`{shapes.key_of(here, member)}`" for member in here.oneofs[to_snake(step)]]
+                    [f"`{fields[member].key}`" for member in here.oneofs[to_snake(step)]]
                 )
                 raise ValueError(f"names a group of fields; name one of {members}")
             hint = words.suggest(
                 step[:100],
-                [shapes.key_of(here, field_name) for field_name in here.model_fields],
+                [fields[name].key for name in here.model_fields],
                 prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
-        is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
+        is_output |= field.handling is Handling.OUTPUT
         is_last = number == len(steps) - 1
-        if shapes.is_repeated(here, name) and not is_last:
+        if field.is_list and not is_last:
             raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
-        keys.append(shapes.key_of(here, name))
-        here = shapes.message_in(here, name)
+        keys.append(field.key)
+        here = field.message
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
-def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
-    """The stored resource with the masked fields of the body; both as `comparable` writes them.
+def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
+    """The stored resource with the masked fields of the body; both as `content_of` writes them.
 
     A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
     the other fields of the group."""
     if list(mask) == [(EVERYTHING,)]:
         identity = {"name": stored["name"]} if "name" in stored else {}
-        return {**identity, **{key: value for key, value in body.items() if key != "name"}}
+        return {**identity, **without(body, ("name",))}
     resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
@@ -143,13 +145,12 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
     key = path[0]
-    name = shapes.fields_of(shape)[path[0]]
-    field_shape = shapes.message_in(shape, name) or shape
-    for other in shapes.siblings(shape, name) if value is not None else ():
+    field = shapes.fields_of(shape)[key]
+    for other in field.excluded_keys if value is not None else ():
         here.pop(other, None)
     if len(path) > 1:
         if value is not None or key in here:  # an absent field needs no clearing
-            _put(here.setdefault(key, {}), path[1:], value, field_shape)
+            _put(here.setdefault(key, {}), path[1:], value, field.message or shape)
     elif value is None:
         here.pop(key, None)
     else:
@@ -169,10 +170,10 @@ class _Node:
     kind: str  # dict, list, or another type
     at: int = 0
     is_block: bool = False
-    members: list[tuple[str, _Node]] = field(default_factory=list)
+    members: list[tuple[str, _Node]] = dataclasses.field(default_factory=list)
 
 
-def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
+def edited(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
     """The text of a file in which `new` replaces the value `old` at `path`; all other text stays as
     it is.
 
@@ -181,7 +182,7 @@ def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) ->
     for step in path:
         tree = next(node for name, node in tree.members if name == str(step))
     edits: list[tuple[int, int, str]] = []
-    _Splicer(text, edits, is_json=is_json).change(tree, old, new)
+    _FileEditor(text, edits, is_json=is_json).change(tree, old, new)
     for start, end, put in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + put + text[end:]
     return text
@@ -239,7 +240,7 @@ def _yaml_tree(text: str) -> _Node:
     return node(top, 0)
 
 
-class _Splicer:
+class _FileEditor:
     def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
         self._text = text
         self._edits = edits
@@ -287,7 +288,7 @@ class _Splicer:
         last = max(
             number for number, (name, _) in enumerate(node.members) if name not in removed_parts
         )
-        self._insert(node, last, list(additions.items()))
+        self._add(node, last, list(additions.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
         removed: list[int] = []
@@ -300,7 +301,7 @@ class _Splicer:
             removed += range(start + pairs, end)
             if stop - begin > pairs:
                 items = [("", element) for element in new[begin + pairs : stop]]
-                self._insert(node, start + pairs - 1, items)
+                self._add(node, start + pairs - 1, items)
         self._remove(node, removed)
 
     def _remove(self, node: _Node, gone: Sequence[int]) -> None:
@@ -325,7 +326,7 @@ class _Splicer:
             else:
                 self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
 
-    def _insert(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
+    def _add(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
         """Insert members after member number `position`; -1: before all."""
         if not items:
             return

@@ -6,7 +6,6 @@ Every update of an app has a mask of the changed fields and the etag that was re
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,12 +16,20 @@ from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
 from evalgate.results import kept, output
 from evalgate.text import plain, words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, digest_of, frozen_dataclass, without
 from evalgate.wings.ces import compare, edit, live, read, shapes
 from evalgate.wings.ces.compare import FieldChange
 from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
+from evalgate.wings.ces.live import Live, LiveFailed
+from evalgate.wings.ces.read import (
+    APP_NAME,
+    COLLECTION_OF,
+    WRITABLE,
+    AppEvaluation,
+    Kind,
+    Library,
+    Resource,
+)
 from evalgate.wings.ces.resources import ID, Resources
 
 
@@ -92,7 +99,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
         resource = pair[1] or pair[0]
         assert resource is not None
         old_content, right = (
-            None if version is None else shapes.comparable(version.message) for version in pair
+            None if version is None else shapes.content_of(version.message) for version in pair
         )
         resource_differences += _difference(resource, old_content, right)
     return resource_differences, tuple(
@@ -139,13 +146,8 @@ def pairs(
 # --- a live app ----------------------------------------------------------------------------------
 
 
-ORDER = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
-"""The order of writing: a resource comes before those that refer to it."""
-
 PULLED = f"{kept.FOLDER}/ces/pulled"
 """The resources as they were pulled, by name and etag: the base of the next pull."""
-
-_OF_APP = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
 
 
 @frozen_dataclass
@@ -197,7 +199,7 @@ class AppFiles:
         if not APP_NAME.fullmatch(self.app):
             raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
         self._names: dict[tuple[str, str], str] = {}
-        with _explain_errors():
+        with _errors_explained():
             self._live = Live(environment, endpoint=endpoint)
 
     def close(self) -> None:
@@ -224,7 +226,7 @@ class AppFiles:
         stay, and so do resources that the app lacks. A field that changed on both sides is refused;
         `overwrite` takes the app's value."""
         done = Done()
-        with contextlib.nullcontext() if preview else self._files.locked():
+        with contextlib.nullcontext() if preview else self._files.lock():
             for pair in self._pairs():
                 label = f"{pair.kind} {pair.title}"
                 if pair.app_content is None:
@@ -280,7 +282,7 @@ class AppFiles:
             raise ConfigError(
                 f"nothing was pushed, because it may relax (`--no-relaxing`): {'; '.join(reasons)}"
             )
-        with contextlib.nullcontext() if preview else self._files.locked():
+        with contextlib.nullcontext() if preview else self._files.lock():
             for pair, difference in changed:
                 try:
                     if not preview:
@@ -296,15 +298,15 @@ class AppFiles:
     def _pairs(self) -> list[Pair]:
         """Every resource on either side, and the settings of the app. Raises ConfigError for an
         unreadable resource."""
-        with _explain_errors():
+        with _errors_explained():
             app_pairs = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
-                for kind in ORDER
+                for kind in WRITABLE
             }
             app = self._live.get(self.app)
             self._learn_names(app_pairs)
         joined_pairs: list[Pair] = []
-        for kind in ORDER:
+        for kind in WRITABLE:
             file_pairs = map(self._of_file, self._library.of(kind))
             joined_pairs += [
                 _joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)
@@ -313,7 +315,7 @@ class AppFiles:
 
     def _of_file(self, resource: Resource) -> Pair:
         """A resource of the files in the form of the app."""
-        content = live.move_to_app(shapes.comparable(resource.message), self.app, self._names)
+        content = live.move_to_app(shapes.content_of(resource.message), self.app, self._names)
         return Pair(
             kind=resource.kind,
             title=resource.title,
@@ -335,12 +337,13 @@ class AppFiles:
                 hint="Name the folder of the one that is meant.",
             )
         # the other fields of an app are not ours
-        app_pair = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
+        fields = shapes.fields_of(AppEvaluation)
+        app_pair = _read({key: value for key, value in raw.items() if key in fields}, Kind.APP)
         file_settings = None
         my_etag = ""
         if files:
             reading = self._library.readings[files[0]]
-            app_settings = shapes.comparable(reading.app) if reading.app else {}
+            app_settings = shapes.content_of(reading.app) if reading.app else {}
             file_settings = live.move_to_app(app_settings, self.app, self._names)
             my_etag = str(reading.raw.get("etag", ""))
         if not app_pair.app_content and not file_settings:
@@ -365,9 +368,9 @@ class AppFiles:
         for kind, pairs in app_pairs.items():
             self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
         used_text = json.dumps(
-            [shapes.comparable(resource.message) for resource in self._library.of(*ORDER)]
+            [shapes.content_of(resource.message) for resource in self._library.of(*WRITABLE)]
         )
-        self._names |= live.names_behind(self._live, self.app, used_text)
+        self._names |= live.find_names(self._live, self.app, used_text)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -377,7 +380,7 @@ class AppFiles:
         app_content = pair.app_content or {}
         if pair.file_content is None or overwrite:
             return app_content
-        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._pulled(pair)
+        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._last_pull(pair)
         content = dict(pair.file_content)
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
@@ -387,7 +390,7 @@ class AppFiles:
             if app_value in (file_value, base_value):
                 continue
             if file_value == base_value:
-                content = {**{k: v for k, v in content.items() if k != key}, **app_value}
+                content = {**without(content, (key,)), **app_value}
             else:
                 conflicts += live.mask(file_value, app_value, read.SHAPES[pair.kind])
         if conflicts:
@@ -399,7 +402,7 @@ class AppFiles:
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content
 
-    def _pulled(self, pair: Pair) -> JsonObject:
+    def _last_pull(self, pair: Pair) -> JsonObject:
         """The file's content after the last pull or push; empty if unknown."""
         try:
             path = self._files.inside(_record(pair.name, pair.my_etag))
@@ -420,7 +423,7 @@ class AppFiles:
         if pair.file_content is None:
             self._write_new(pair, new_content)
         else:
-            self._splice(pair, new_content)
+            self._edit_file(pair, new_content)
         self._note_base(pair.name, pair.etag, pair.app_content or {})
 
     def _write_new(self, pair: Pair, new: JsonObject) -> None:
@@ -443,17 +446,17 @@ class AppFiles:
         content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
         if pair.kind is Kind.APP:
             content = {**(pair.app_content or {}), **content}
-        with _explain_errors():
+        with _errors_explained():
             resource = (
-                self._created(pair, content)
+                self._create(pair, content)
                 if pair.app_content is None
-                else self._updated(pair, content, overwrite=overwrite)
+                else self._update(pair, content, overwrite=overwrite)
             )
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
         self._note_base(identity["name"], identity["etag"], content)
-        self._splice(pair, {**(pair.file_content or {}), **identity}, names_only=True)
+        self._edit_file(pair, {**(pair.file_content or {}), **identity}, names_only=True)
 
-    def _created(self, pair: Pair, content: JsonObject) -> JsonObject:
+    def _create(self, pair: Pair, content: JsonObject) -> JsonObject:
         collection = COLLECTION_OF[pair.kind]
         own_id = pair.name.rpartition("/")[2]
         resource = self._live.create(
@@ -462,7 +465,7 @@ class AppFiles:
         self._names[collection, pair.title] = str(resource["name"])
         return resource
 
-    def _updated(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
+    def _update(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
         paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
         lost_fields = [
             field_name
@@ -479,16 +482,14 @@ class AppFiles:
         body = {key: value for key, value in content.items() if key in tops}
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
-    def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
+    def _edit_file(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
         """Change a file only where its new content differs. Raises Refused.
 
         `names_only`: the resource is inside another file and has no name to note."""
         assert pair.file_content is not None
         raw = self._library.readings[pair.file].raw
         if pair.path:
-            if not names_only and pair.file_content != {
-                key: value for key, value in new.items() if key not in ("name", "etag")
-            }:
+            if not names_only and pair.file_content != without(new, ("name", "etag")):
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
                 )
@@ -498,7 +499,7 @@ class AppFiles:
             identity["name"] = live.move_to_app(identity, self.app, {})["name"]
         old = {**pair.file_content, **identity}
         text = self._files.source(pair.file).text
-        new_text = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
+        new_text = edit.edited(text, old, new, is_json=pair.file.endswith(".json"))
         reading = read.parse(new_text, file=pair.file, kind=pair.kind)
         if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused(
@@ -509,7 +510,7 @@ class AppFiles:
 
 
 def _record(name: str, etag: str) -> str:
-    return f"{PULLED}/{hashlib.sha256(f'{name} {etag}'.encode()).hexdigest()[:24]}.json"
+    return f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json"
 
 
 def _read(raw: Json, kind: Kind) -> Pair:
@@ -519,7 +520,7 @@ def _read(raw: Json, kind: Kind) -> Pair:
     message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
-    content = shapes.comparable(message)
+    content = shapes.content_of(message)
     content.pop("name", None)
     title = str(raw.get("displayName") or name)
     etag = str(raw.get("etag", ""))
@@ -557,7 +558,7 @@ def _difference(
             relaxations=(compare.removed(of.kind),) if new is None else (),
         )
     elif changes := tuple(compare.changes(old, new)):
-        relaxations = compare.relaxations(changes)
+        relaxations = compare.relaxed_reasons(changes)
         yield Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)
 
 
@@ -566,8 +567,7 @@ _APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
-    matches = (APP_NAME.match(resource.name) for resource in library.of(*ORDER))
-    apps = {match[0] for match in matches if match} - {read.LOCAL_APP}
+    apps = library.app_names - {read.LOCAL_APP}
     documents = [
         reading.raw
         for reading in library.readings.values()
@@ -595,7 +595,7 @@ _REFUSALS = frozenset(
 
 
 @contextlib.contextmanager
-def _explain_errors() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
     """Turn errors of the API into errors with a hint: Refused for errors of one resource, otherwise
     UnavailableError."""
     try:

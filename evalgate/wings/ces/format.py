@@ -14,8 +14,8 @@ from evalgate.formats.base import Format, FormatFiles, SearchedTree
 from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
-from evalgate.wings.ces import cases, read
+from evalgate.values import frozen_dataclass, without
+from evalgate.wings.ces import cases, outcomes, read
 from evalgate.wings.ces.cxas import Simulation, ToolTest
 from evalgate.wings.ces.read import Kind, Resource
 from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
@@ -43,7 +43,7 @@ class CesLibrary(FormatFiles):
 
     def files(self) -> Collection[str]:
         """The chosen files, and the files that apply to them."""
-        return self.library.every.keys()
+        return self.library.all_files.keys()
 
     def eval_sets(
         self, selected_ids: Mapping[str, Sequence[str]]
@@ -53,7 +53,7 @@ class CesLibrary(FormatFiles):
         deciding_kinds = (*cases.RUN, Kind.APP)
         of_run = [
             problem
-            for file, reading in self.library.every.items()
+            for file, reading in self.library.all_files.items()
             for problem in self.problems
             if reading.kind in deciding_kinds
             and problem.place is not None
@@ -72,12 +72,12 @@ class CesLibrary(FormatFiles):
         is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if is_led or name == cases.RUBRICS
+            if is_led or name == outcomes.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
-            for name in cases.decisive(listed)
+            for name in cases.deciding(listed)
         ]
         if is_led:
-            return [CriterionUse(name=cases.PLATFORM, threshold=1.0), *uses]
+            return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses
@@ -150,24 +150,19 @@ def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]
         else:
             texts[key] = text
     ces_library = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
+    readings = ces_library.readings
     apps = {read.app_folder(file) for file in chosen}
-    applies = {
-        file
-        for file, reading in ces_library.readings.items()
-        if reading.kind in read.APPLIES and read.app_folder(file) in apps
-    }
-    reported_files = {*chosen, *applies}
-    return CesLibrary(
-        library=read.Library(
-            readings={
-                file: reading for file, reading in ces_library.readings.items() if file in chosen
-            },
-            beside={
-                file: reading
-                for file, reading in ces_library.readings.items()
-                if file not in chosen
-            },
+    reported_files = {
+        *chosen,
+        *(
+            file
+            for file, reading in readings.items()
+            if reading.kind in read.APPLIES and read.app_folder(file) in apps
         ),
+    }
+    beside = without(readings, chosen)
+    return CesLibrary(
+        library=read.Library(readings=without(readings, beside), beside=beside),
         problems=tuple(
             problem
             for problem in (*problems, *ces_library.problems)

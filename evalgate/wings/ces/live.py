@@ -1,7 +1,7 @@
 """The API of Customer Engagement Suite over REST: resources, operations and sessions of an app.
 
 Every update has a mask and the etag that was read. A request that
-fails only for the moment is repeated (`LiveFailed.is_passing`)."""
+fails only for the moment is repeated (`LiveFailed.may_retry`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 from evalgate.values import Environ, Json, JsonObject
 from evalgate.wings.ces import shapes
+from evalgate.wings.ces.read import APP_NAME
 from evalgate.wings.ces.shapes import Proto
 
 ENDPOINT = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE = "CES_API_ENDPOINT"
 """The variable with another address of the API; `cxas` reads it too."""
 
-APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 TIMEOUT_S = 60.0
 OPERATION_S = 900.0
 TRIES = 5
@@ -48,7 +48,7 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
         self.status = status
         self.retry_after_s = retry_after_s
 
-    def is_passing(self, method: str) -> bool:
+    def may_retry(self, method: str) -> bool:
         """True if the same request may succeed, and is harmless if the first one took effect. 429
         and 503 mean that nothing happened; after other failures only reads and deletions are
         repeated."""
@@ -175,7 +175,7 @@ class Live:
             except LiveFailed as failed:
                 if method == "DELETE" and number > 1 and failed.code == "NOT_FOUND":
                     return {}  # an earlier try deleted it, and its response was lost
-                if number == tries or not failed.is_passing(method):
+                if number == tries or not failed.may_retry(method):
                     raise
                 pause_s = failed.retry_after_s
                 if pause_s is None:
@@ -248,7 +248,7 @@ _REFERENCES = {
 """The fields that name other resources, with the collection of these."""
 
 
-def names_behind(live: Live, app: str, text: str) -> dict[tuple[str, str], str]:
+def find_names(live: Live, app: str, text: str) -> dict[tuple[str, str], str]:
     """The names of the app's resources for the display names in resources written as JSON, by
     collection and display name. Raises LiveFailed."""
     return {
@@ -268,19 +268,18 @@ def mask(old: Json, new: Json, shape: type[Proto], prefix: str = "") -> list[str
         old_field = old.get(key)
         right = new.get(key)
         path = f"{prefix}{key}"
-        name = shapes.fields_of(shape)[key]
-        inner = shapes.message_in(shape, name)
+        field = shapes.fields_of(shape)[key]
         if old_field == right or (
-            key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))
+            key not in new and not new.keys().isdisjoint(field.excluded_keys)
         ):
             continue
         if (
-            inner
+            field.message
             and isinstance(old_field, dict)
             and isinstance(right, dict)
-            and not shapes.is_repeated(shape, name)
+            and not field.is_list
         ):
-            paths += mask(old_field, right, inner, f"{path}.")
+            paths += mask(old_field, right, field.message, f"{path}.")
         else:
             paths.append(path)
     return paths

@@ -61,6 +61,18 @@ from evalgate.wings.ces.shapes import (
     UserGoalSatisfactionResult,
 )
 
+EXPECTATIONS = "ces_expectations"
+SIMILARITY = "ces_semantic_similarity"
+HALLUCINATION = "ces_hallucination"
+NAMED = "ces_evaluation_expectations"
+GOAL = "ces_user_goal"
+GOALS = "ces_goals"
+RUBRICS = "ces_rubrics"
+PLATFORM = "ces_platform"
+"""The platform's own outcome of evaluations that it runs."""
+CRITERIA = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+"""The criteria in the order of the reports, without the platform's."""
+
 SIMILARITY_LABELS = {
     0: "Completely Inconsistent / Contradictory",
     1: "Largely Inconsistent (Major Omissions)",
@@ -160,7 +172,7 @@ class Plan(Proto):
         thresholds = self.effective_thresholds.golden_evaluation_metrics_thresholds
         return thresholds or GoldenEvaluationMetricsThresholds()
 
-    def _turn_levels(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
+    def _turn_thresholds(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
         """The turn's own thresholds, then those of all turns."""
         override = turn.turn_level_metrics_thresholds_override if turn else None
         return list(filter(None, (override, self._golden_thresholds.turn_level_metrics_thresholds)))
@@ -168,14 +180,14 @@ class Plan(Proto):
     def similarity(self, turn: GoldenTurn | None) -> int:
         """The lowest similarity that passes: that of the turn, the evaluation, the app, or the
         default."""
-        levels = self._turn_levels(turn)
+        levels = self._turn_thresholds(turn)
         return _nearest(
             (level.semantic_similarity_success_threshold for level in levels), DEFAULT_SIMILARITY
         )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that the agent has to call."""
-        levels = self._turn_levels(turn)
+        levels = self._turn_thresholds(turn)
         return _nearest(
             (level.overall_tool_invocation_correctness_threshold for level in levels), 1.0
         )
@@ -204,13 +216,13 @@ class Plan(Proto):
         return ExpectedCall(call=call, least=least, comparison=comparison, turn=turn, step=step)
 
     @property
-    def allows_extra_calls(self) -> bool:
+    def are_more_calls_allowed(self) -> bool:
         """True if unexpected calls are tolerated."""
         settings = self._golden_thresholds.tool_matching_settings
         behavior = settings.extra_tool_call_behavior if settings else None
         return behavior is ExtraToolCallBehavior.ALLOW
 
-    def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
+    def judges_hallucination(self, turn: GoldenTurn | None) -> bool:
         """True if unsupported claims count; unspecified means disabled."""
         overrides = [
             override.enable_hallucination_metrics
@@ -334,7 +346,7 @@ class Verdict:
         """PASS if the score is one of these."""
         return outcome_of(passed=None if self.score is None else self.score in passes)
 
-    def rated(self, labels: Mapping[int, str]) -> JsonObject:
+    def fields(self, labels: Mapping[int, str]) -> JsonObject:
         """The fields that results of judges have in common."""
         label = "" if self.score is None else labels[self.score]
         return {"score": self.score, "label": label, "explanation": self.explanation}
@@ -405,9 +417,7 @@ def calls_of(invocation: Invocation) -> list[ActualCall]:
 
 def messages_of(invocation: Invocation) -> list[str]:
     """The agent's messages to the user in a turn, in order, the final answer last."""
-    contents = [
-        event.content for event in invocation.events or () if event.author.lower() != "user"
-    ]
+    contents = [event.content for event in invocation.steps if event.author.lower() != "user"]
     texts = (
         "".join(part.text for part in content.parts if isinstance(part, Text) and not part.thought)
         for content in (*contents, invocation.final_response)
@@ -509,7 +519,7 @@ class ExpectedCall:
         possible_count = len(matches) - matches.count(False)
         return matches.count(True) < self.least * len(matches) <= possible_count
 
-    def likeness(self, call: ActualCall) -> tuple[int, float, int]:
+    def match_counts(self, call: ActualCall) -> tuple[int, float, int]:
         """The number and the share of a call's parameters that match, and the number of those that
         match without a judge. Parameters for a judge count as matches."""
         matches = list(self.matches(call.args).values())
@@ -519,7 +529,7 @@ class ExpectedCall:
     def result(self, call: ActualCall, judge: VerdictSource) -> ToolInvocationResult:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
-        args = call.args or {}
+        args = call.arguments
         is_judged = self.is_judged(args)
         scores = {
             name: self._judged(name, args, judge) if is_judged and is_met is None else is_met
@@ -571,7 +581,7 @@ def _paired(
     }
     pairs = sorted(
         (
-            (*expected.likeness(actual), -place, -number, expected.step)
+            (*expected.match_counts(actual), -place, -number, expected.step)
             for place, expected in enumerate(expected_calls.values())
             for number, actual in enumerate(calls)
             if actual.name in names_of(expected.call)
@@ -654,9 +664,9 @@ class _Turn:
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
             observed = _observed_message(self._messages)
             outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=observed))
-        overall, order_score = self._overall()
-        if overall is not None and not self._plan.allows_extra_calls:
-            outcomes += self._unexpected()
+        overall, order_score = self._tool_scores()
+        if overall is not None and not self._plan.are_more_calls_allowed:
+            outcomes += self._not_expected()
         similarities = [
             outcome.semantic_similarity_result
             for outcome in outcomes
@@ -665,7 +675,9 @@ class _Turn:
         is_known = all(similarity.score is not None for similarity in similarities)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
-            hallucination_result=_claims(self._plan, self._number, self._actual, self._judge),
+            hallucination_result=_hallucination(
+                self._plan, self._number, self._actual, self._judge
+            ),
             # the turn is as consistent as its least consistent answer
             semantic_similarity_result=min(
                 similarities, key=lambda similarity: similarity.score or 0, default=None
@@ -676,7 +688,7 @@ class _Turn:
             tool_ordered_invocation_score=order_score,
         )
 
-    def _unexpected(self) -> Iterator[GoldenExpectationOutcome]:
+    def _not_expected(self) -> Iterator[GoldenExpectationOutcome]:
         """Calls that match no expected one, and transfers to agents that no expectation names."""
         paired_ids = {id(call) for call in self._calls_by_step.values()}
         expected = GoldenExpectation(note=UNEXPECTED_CALL)
@@ -688,20 +700,20 @@ class _Turn:
             expectation = step.expectation or GoldenExpectation()
             expected_names |= _agent_names(step.agent_transfer or expectation.agent_transfer)
         expected = GoldenExpectation(note=UNEXPECTED_TRANSFER)
-        for name in self._transfers():
+        for name in self._new_agents():
             if name not in expected_names:
                 observed = self._transfer_to(name)
                 yield _outcome(expected, Outcome.FAIL, observed_agent_transfer=observed)
 
-    def _transfers(self) -> list[str]:
+    def _new_agents(self) -> list[str]:
         """The agents that take over the conversation by a call, in order."""
-        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
+        calls = (call.arguments for call in self._actual.tool_calls if call.name == TRANSFER)
         return [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
 
     def _transfer_to(self, name: str) -> AgentTransfer:
         return AgentTransfer(target_agent=f"{self._plan.app}/agents/{name}")
 
-    def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
+    def _tool_scores(self) -> tuple[OverallToolInvocationResult | None, float | None]:
         """The share of expected tools that were called, and the share of those in order; None if
         that does not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
@@ -777,7 +789,7 @@ class _Turn:
                 )
                 verdict = self._judge.ask(question)
             outcome = verdict.outcome(self._similar)
-            result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
+            result = SemanticSimilarityResult(**verdict.fields(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(
             expected, outcome, semantic_similarity_result=result, observed_agent_response=observed
         )
@@ -834,7 +846,7 @@ class _Turn:
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         agent_names = _agent_names(expected.agent_transfer)
-        transfers = self._transfers()
+        transfers = self._new_agents()
         authors = [event.author for event in self._actual.events]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
@@ -910,7 +922,7 @@ def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = Non
         tool=template.tool,
         toolset_tool=template.toolset_tool,
         id=call.id or "",
-        args=dict(call.args or {}),
+        args=dict(call.arguments),
     )
 
 
@@ -928,17 +940,17 @@ def _observed_message(texts: Sequence[str]) -> Message | None:
     return Message(role="agent", chunks=chunks) if texts else None
 
 
-def _claims(
+def _hallucination(
     plan: Plan, number: int, invocation: Invocation, judge: VerdictSource
 ) -> HallucinationResult | None:
     """The judge's verdict on a turn's claims, in an answer after calls of tools; None for a turn
     that is not checked for unsupported claims."""
     golden_turn = plan.turns[number] if number < len(plan.turns) else None
-    is_assessed = plan.assesses_hallucination(golden_turn)
+    is_assessed = plan.judges_hallucination(golden_turn)
     if not (is_assessed and calls_of(invocation) and messages_of(invocation)):
         return None
     question = JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
-    return HallucinationResult(**judge.ask(question).rated(HALLUCINATION_LABELS))
+    return HallucinationResult(**judge.ask(question).fields(HALLUCINATION_LABELS))
 
 
 def _expectation_results(
@@ -969,7 +981,9 @@ def _scenario_result(
     if plan.judges_goal:
         passes = frozenset({plan.goal_score})
         goal = judge.ask(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
-    claims = (_claims(plan, number, invocation, judge) for number, invocation in enumerate(actual))
+    claims = (
+        _hallucination(plan, number, invocation, judge) for number, invocation in enumerate(actual)
+    )
     ratings = tuple(rating for rating in claims if rating is not None)
     satisfied = None
     if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
@@ -994,7 +1008,7 @@ def _scenario_result(
         hallucination_result=ratings,
         user_goal_satisfaction_result=None
         if goal is NO_VERDICT
-        else UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)),
+        else UserGoalSatisfactionResult(**goal.fields(GOAL_LABELS)),
         all_expectations_satisfied=satisfied,
         # with all claims justified and the user's goal met; None if one of these is unknown
         task_completed=completed,
@@ -1049,27 +1063,15 @@ def _scenario_answer(
 # --- checks and status ----------------------------------------------------------------------------
 
 
-class Group(enum.StrEnum):
-    """The subject of a check."""
-
-    EXPECTATION = "expectation"  # the agent's actions, decided without a judge
-    SIMILARITY = "similarity"  # what a judge compares
-    HALLUCINATION = "hallucination"
-    NAMED = "named"  # expectations of the whole conversation
-    GOAL = "goal"
-
-
 @frozen_dataclass
 class Check:
-    """One check of an evaluation and its outcome; `turn` counts from 1. `score`: on the check's own
-    scale."""
+    """One check of an evaluation and its outcome, for a criterion; `turn` counts from 1."""
 
-    group: Group
+    criterion: str
     subject: Wording
     outcome: Outcome
     turn: int | None = None
     explanation: str = ""
-    score: float | None = None
 
 
 def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
@@ -1079,7 +1081,7 @@ def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
     )
     of_conversation = (
         Check(
-            group=Group.NAMED,
+            criterion=NAMED,
             subject=expectation_result.prompt or expectation_result.evaluation_expectation,
             outcome=expectation_result.outcome,
             explanation=expectation_result.explanation,
@@ -1095,17 +1097,15 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
             yield _of_expectation(plan, expectation_outcome, number)
         overall = turn.overall_tool_invocation_result
         if overall is not None and overall.outcome is not Outcome.SKIPPED:
-            score = overall.tool_invocation_score or 0.0
             yield Check(
-                group=Group.EXPECTATION,
+                criterion=EXPECTATIONS,
                 subject=Sentence("ces_tool_share"),
                 outcome=overall.outcome,
                 turn=number,
-                explanation=f"{score:g}",
-                score=score,
+                explanation=f"{overall.tool_invocation_score or 0.0:g}",
             )
         if (
-            plan.assesses_hallucination(plan.turns[number - 1])
+            plan.judges_hallucination(plan.turns[number - 1])
             and turn.hallucination_result is not None
         ):
             yield _of_hallucination(turn.hallucination_result, number)
@@ -1113,12 +1113,11 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
     return Check(
-        group=Group.HALLUCINATION,
+        criterion=HALLUCINATION,
         subject=result.label or Sentence("ces_claims"),
         outcome=Verdict(score=result.score).outcome(NO_CLAIM_OR_YES),
         turn=turn,
         explanation=result.explanation,
-        score=result.score,
     )
 
 
@@ -1126,13 +1125,8 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     expected = expectation_outcome.expectation or GoldenExpectation()
     similarity = expectation_outcome.semantic_similarity_result
     call_result = expectation_outcome.tool_invocation_result
-    score: float | None = None
-    explanation = ""
-    if call_result:
-        score = call_result.parameter_correctness_score
-        explanation = call_result.explanation
+    explanation = call_result.explanation if call_result else ""
     if similarity:
-        score = similarity.score
         explanation = similarity.explanation or explanation
     if expected.note in UNEXPECTED:
         explanation = _observed_text(expectation_outcome)
@@ -1140,12 +1134,11 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
         plan, expected, expectation_outcome.observed_tool_call
     )
     return Check(
-        group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+        criterion=SIMILARITY if is_judged else EXPECTATIONS,
         subject=described(expected),
         outcome=expectation_outcome.outcome,
         turn=turn,
         explanation=explanation,
-        score=score,
     )
 
 
@@ -1161,22 +1154,21 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             is_judged = _is_judged(plan, expectation, observed.tool_call if observed else None)
             field, text = "tool_call", min(names_of(expected_call.call))
         yield Check(
-            group=Group.SIMILARITY if is_judged else Group.EXPECTATION,
+            criterion=SIMILARITY if is_judged else EXPECTATIONS,
             subject=Sentence("ces_expected", field, text),
             outcome=expectation_outcome.outcome,
         )
-    if plan.assesses_hallucination(None):
+    if plan.judges_hallucination(None):
         for number, rating in enumerate(result.hallucination_result, start=1):
             yield _of_hallucination(rating, number)
     if plan.judges_goal:
         goal = result.user_goal_satisfaction_result
         score = goal.score if goal else None
         yield Check(
-            group=Group.GOAL,
+            criterion=GOAL,
             subject=Sentence("ces_goal", bool(plan.goal_score)),
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
-            score=score,
         )
 
 

@@ -5,11 +5,11 @@ turn and keys in two spellings."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -40,12 +40,15 @@ from evalgate.wings.ces.shapes import (
     GoldenTurn,
     Handling,
     Proto,
+    ProtoField,
     ToolCall,
 )
 
 ENDINGS = (".json", ".yaml", ".yml")
 LOCAL_APP = "projects/local/locations/local/apps/local"
 """The app of resources that name none."""
+
+APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 
 MATCH_TYPES = ("ignore", "semantic", "contains", "regexp")
 """The comparison of an argument: `{"$matchType": ..., "$originalValue": ...}` in place of a
@@ -94,6 +97,9 @@ class AppEvaluation(Proto):
 
 SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 """Resources that are a message of the API."""
+
+WRITABLE = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+"""What may be written, in this order: a resource comes before those that refer to it."""
 
 APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
 """Settings for the evaluations of the same app."""
@@ -155,7 +161,7 @@ class Reading:
     problems: tuple[Problem, ...] = ()
     raw: Any = None
     app: AppEvaluation | None = None
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def stem(file: str) -> str:
@@ -192,9 +198,6 @@ _MARKS = (
     (Kind.PERSONA, "display_name personality", ""),
     (Kind.DATASET, "display_name evaluations", ""),
 )
-_APP_MARKS = frozenset(
-    {"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"}
-)
 
 
 def kind_of(text: str, *, file: str) -> Kind | None:
@@ -215,7 +218,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         head = text[:_HEAD]
         top = {to_snake(key) for key in _TOP_KEY.findall(head)}
         inner_keys = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
-    if stem(file) == "app" and top & _APP_MARKS:
+    if stem(file) == "app" and top & AppEvaluation.model_fields.keys():
         return Kind.APP
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner_keys):
@@ -277,12 +280,12 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         problems.error("wrong-type", f"expected an object, found {description}")
     if problems.error_count or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
-    reader = _Reader(file, kind, problems, raw)
+    reader = _Reader(problems)
     app = None
     if kind is Kind.APP:
         app = reader.app(raw)
     elif kind in CXAS:
-        reader.of_cxas(raw)
+        reader.of_cxas(raw, CXAS[kind])
     else:
         reader.resource(raw, (), kind)
     return Reading(
@@ -308,7 +311,7 @@ def parse_message(
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw, is_partial=is_partial, unknown=unknown)
+    reader = _Reader(problems, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     resource = reader.resource(raw, (), kind)
@@ -352,28 +355,25 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     return Place(place.file, place.line, column=place.column, json_path=json_source.path_text(path))
 
 
-@dataclass(slots=True)
 class _Reader:
-    """Reads the messages of one file."""
+    """Reads the messages of one file. `is_partial`, `unknown`: as in `parse_message`."""
 
-    file: str
-    kind: Kind
-    problems: Problems
-    raw: Any
-    resources: list[Resource] = field(default_factory=list)
-    prompts: dict[str, str] = field(default_factory=dict)
-    is_partial: bool = False
-    unknown: list[str] | None = None
+    def __init__(
+        self, problems: Problems, *, is_partial: bool = False, unknown: list[str] | None = None
+    ) -> None:
+        self.resources: list[Resource] = []
+        self.prompts: dict[str, str] = {}
+        self._problems, self._is_partial, self._unknown = problems, is_partial, unknown
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> Resource | None:
         """Read the resource at `path`; None if it has an error, which is reported."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        error_count = self.problems.error_count
+        error_count = self._problems.error_count
         if isinstance(message, Evaluation):
-            _check_evaluation(message, Spot(self.problems, path))
-        if message is None or self.problems.error_count > error_count:
+            _check_evaluation(message, Spot(self._problems, path))
+        if message is None or self._problems.error_count > error_count:
             return None
         return self._add(kind, path, message)
 
@@ -388,7 +388,7 @@ class _Reader:
             )
             if near:
                 message = f"`{key}` is not read"
-                self.problems.warning(
+                self._problems.warning(
                     "unknown-key", message, path=(key,), hint=f"did you mean `{near}`?"
                 )
         app: AppEvaluation | None = self.message(
@@ -398,9 +398,9 @@ class _Reader:
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
 
-    def of_cxas(self, raw: JsonObject) -> None:
+    def of_cxas(self, raw: JsonObject, shape: type[Proto]) -> None:
         """Read a file for `cxas`."""
-        document = self.message(CXAS[self.kind], raw, ())
+        document = self.message(shape, raw, ())
         if isinstance(document, Conversations):
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
@@ -408,12 +408,12 @@ class _Reader:
                 evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
-                    _check_turn(turn, _TurnSpot(self.problems, (*path, "turns", turn_number)))
+                    _check_turn(turn, _TurnSpot(self._problems, (*path, "turns", turn_number)))
                 self._add(Kind.CONVERSATIONS, path, evaluation)
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
-                _check_simulation(simulation, Spot(self.problems, path))
+                _check_simulation(simulation, Spot(self._problems, path))
                 self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
@@ -421,15 +421,17 @@ class _Reader:
                 checks = test.expectations
                 if checks is None or not (checks.response or checks.variables):
                     message = "the test expects nothing of the tool"
-                    self.problems.warning("ces-turn", message, path=("tests", number))
+                    self._problems.warning("ces-turn", message, path=("tests", number))
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:
         self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
 
     def _add(self, kind: Kind, path: Path, message: Proto) -> Resource:
-        place = self.problems.place_of(path)
-        resource = Resource(kind=kind, file=self.file, path=path, message=message, place=place)
+        place = self._problems.place_of(path)
+        resource = Resource(
+            kind=kind, file=self._problems.file, path=path, message=message, place=place
+        )
         self.resources.append(resource)
         return resource
 
@@ -461,17 +463,17 @@ class _Reader:
         """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
-        error_count = self.problems.error_count
-        spot = Spot(self.problems, path)
+        error_count = self._problems.error_count
+        spot = Spot(self._problems, path)
         cleaned = self._clean(shape, raw, spot, 0)
-        if self.problems.error_count > error_count and cleaned is None:
+        if self._problems.error_count > error_count and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
             _tell(error, cleaned, spot)
             return None
-        return message if self.problems.error_count == error_count else None
+        return message if self._problems.error_count == error_count else None
 
     def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
@@ -479,7 +481,7 @@ class _Reader:
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            Spot(self.problems, spot.path[:10]).error(
+            Spot(self._problems, spot.path[:10]).error(
                 "json-too-deep", "the values are nested too deeply"
             )
             return None
@@ -487,35 +489,28 @@ class _Reader:
         content = JsonObject()
         spelled = dict[str, str]()
         for key, value in raw.items():
-            name = fields.get(key) if isinstance(key, str) else None
-            if name is None and self.unknown is not None:
-                self.unknown.append(json_source.path_text(spot.at(key).path))
-            elif name is None:
+            field = fields.get(key) if isinstance(key, str) else None
+            if field is None and self._unknown is not None:
+                self._unknown.append(json_source.path_text(spot.at(key).path))
+            elif field is None:
                 _unknown_key(shape, raw, key, spot)
-            elif name in spelled:
-                message = f"`{spelled[name]}` and `{key}` are the same field"
+            elif field.key in spelled:
+                message = f"`{spelled[field.key]}` and `{key}` are the same field"
                 spot.at(key).error("duplicate-key", message, "Delete one.")
             elif value is not None:
-                spelled[name] = key
-                content[shapes.key_of(shape, name)] = self._clean_value(
-                    shape, name, value, spot.at(key), depth
-                )
-        self._check_presence(shape, content, spot)
+                spelled[field.key] = key
+                content[field.key] = self._clean_value(field, value, spot.at(key), depth)
+        self._check_required(shape, content, spot)
         return content
 
-    def _clean_value(
-        self, shape: type[Proto], name: str, value: Any, spot: Spot, depth: int
-    ) -> Any:
-        values = shapes.enum_in(shape, name)
-        not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
+    def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
+        not_run = shapes.NOT_RUN_VALUES.get(field.enum.__name__, ()) if field.enum else ()
         is_not_run = isinstance(value, str) and value in not_run
-        if is_not_run or (
-            shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)
-        ):
+        if is_not_run or (field.handling is Handling.NOT_RUN and value not in ("", False)):
             subject = f"`{spot.path[-1]}`" + (f": {value}" if is_not_run else "")
             message = f"{subject} is kept in the file, and an evaluation that has it is not run"
             spot.warning("ces-not-run", message, "See docs/ces.md.")
-        inner = shapes.message_in(shape, name)
+        inner = field.message
         if inner is None:
             return value
         if isinstance(value, list):
@@ -523,17 +518,18 @@ class _Reader:
                 self._clean(inner, element, spot.at(number), depth + 1)
                 for number, element in enumerate(value)
             ]
-        if shapes.is_map(shape, name) and isinstance(value, dict):
+        if field.is_map and isinstance(value, dict):
             return {
                 key: self._clean(inner, element, spot.at(key), depth + 1)
                 for key, element in value.items()
             }
         return self._clean(inner, value, spot, depth + 1)
 
-    def _check_presence(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
+    def _check_required(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""
-        for fields in shape.oneofs.values():
-            keys = [shapes.key_of(shape, name) for name in fields]
+        fields = shapes.fields_of(shape)
+        for group in shape.oneofs.values():
+            keys = [fields[name].key for name in group]
             present_keys = [key for key in keys if key in content]
             if len(present_keys) > 1:
                 message = (
@@ -541,12 +537,12 @@ class _Reader:
                 )
                 spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
-                present_keys or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
+                present_keys or self._is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 spot.error("ces-oneof", message)
-        for name in shape.required if not self.is_partial else ():
-            key = shapes.key_of(shape, name)
+        for name in shape.required if not self._is_partial else ():
+            key = fields[name].key
             if content.get(key) in (None, "", []):
                 hint = "" if key in content else json_source.instead_of(key, content)
                 spot.error("missing-key", f"`{key}` is missing or empty", hint)
@@ -556,10 +552,9 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     if not isinstance(key, str):
         spot.error("wrong-type", f"expected text as a key, found {described(key)}")
         return
-    used_names = {
-        shapes.fields_of(shape).get(spelling) for spelling in raw if isinstance(spelling, str)
-    }
-    free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in used_names]
+    fields = shapes.fields_of(shape)
+    used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
+    free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
     synonyms = _MEANT.get(shape.__name__, {})
     near = words.nearest(key[:100], [*free, *synonyms])
     spot.at(key).unknown_key(shape.__name__, near=synonyms.get(near or "", near), is_error=True)
@@ -724,12 +719,12 @@ class Library:
     """The CES resources of a repository, by file, and all problems of their files. `beside`: files
     that were not selected and apply to those that were."""
 
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    beside: Mapping[str, Reading] = field(default_factory=dict)
+    beside: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
 
     @property
-    def every(self) -> Mapping[str, Reading]:
+    def all_files(self) -> Mapping[str, Reading]:
         """All files, including those that were not selected."""
         return {**self.beside, **self.readings}
 
@@ -741,6 +736,12 @@ class Library:
             for resource in reading.resources
             if resource.kind in kinds
         )
+
+    @property
+    def app_names(self) -> set[str]:
+        """The apps of the resources that have names."""
+        matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
+        return {match[0] for match in matches if match}
 
     @property
     def tests(self) -> tuple[Resource, ...]:
@@ -756,7 +757,7 @@ def library(
     readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
     ces_library = Library(readings=readings)
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *across(ces_library, folders)))
+    return Library(readings=readings, problems=(*problems, *library_problems(ces_library, folders)))
 
 
 def app_folder(file: str) -> str:
@@ -769,7 +770,9 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:index])
 
 
-def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+def library_problems(
+    library: Library, folders: Callable[[str], frozenset[str]]
+) -> Iterator[Problem]:
     """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
     with two files."""
     files: dict[str, str] = {}
@@ -782,7 +785,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
             )
     apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
     for app, resources in apps.items():
-        yield from _duplicates(resources)
+        yield from _duplicate_names(resources)
         yield from _references(
             resources,
             {
@@ -792,7 +795,7 @@ def across(library: Library, folders: Callable[[str], frozenset[str]]) -> Iterat
         )
 
 
-def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
+def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
     resources_by_name: dict[tuple[Kind, str, str, str], Resource] = {}
     for resource in resources:
         if resource.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
@@ -837,7 +840,7 @@ def _references(
             yield (errors.error if known_names else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
-        for collection, used_name in sorted(used_of_app(message)):
+        for collection, used_name in sorted(names_of_app(message)):
             folder_names = folders.get(collection, frozenset())
             if folder_names and used_name not in folder_names:
                 hint = words.suggest(used_name[:100], folder_names)
@@ -859,7 +862,7 @@ def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...
     return Kind.EXPECTATION, names, (key, "evaluationExpectations")
 
 
-def used_of_app(message: Proto) -> set[tuple[str, str]]:
+def names_of_app(message: Proto) -> set[tuple[str, str]]:
     """The tools, toolsets and agents that a message names, as collection and last part of the
     name."""
     used: set[tuple[str, str]] = set()
@@ -873,4 +876,4 @@ def used_of_app(message: Proto) -> set[tuple[str, str]]:
 
 
 _OF_APP_FIELDS = ("tool", "toolset", "target_agent")
-_OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")
+_OF_APP = re.compile(APP_NAME.pattern + r"/(tools|toolsets|agents)/([^/]+)")

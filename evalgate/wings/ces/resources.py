@@ -5,7 +5,6 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,7 +12,6 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -31,16 +29,22 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
 from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
-from evalgate.wings.ces.edit import Refused, invalid
-from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Reading, Resource
+from evalgate.wings.ces.edit import Refused, refusal
+from evalgate.wings.ces.read import (
+    APP_NAME,
+    COLLECTION_OF,
+    WRITABLE,
+    Kind,
+    Library,
+    Reading,
+    Resource,
+)
 from evalgate.wings.ces.shapes import Proto
 
-WRITABLE = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
@@ -102,14 +106,14 @@ class StoredFiles:
         started = time.time_ns()
         content: Content
         paths, stamps, content = self._contents.get(key, ([], [], None))
-        if not paths or stamps != list(map(self._stamp, paths)):
+        if not paths or stamps != list(map(self._file_state, paths)):
             content, paths = make()
-            stamps = list(map(self._stamp, paths))
+            stamps = list(map(self._file_state, paths))
             if _is_settled(stamps, before=started):
                 self._contents[key] = (paths, stamps, content)
         return content
 
-    def _stamp(self, path: str) -> _Stamp:
+    def _file_state(self, path: str) -> _Stamp:
         """Values that change with the content of a file or a folder; () if it does not exist."""
         try:
             entry = os.stat(f"{self._root}/{path}")  # noqa: PTH116 - pathlib is slower
@@ -153,7 +157,7 @@ class Resources:
         self._app = app
         self._read_only = read_only
         self._no_relaxing = no_relaxing
-        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         self._files = StoredFiles(self.root)
@@ -168,14 +172,14 @@ class Resources:
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
         has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
-        etag = {"etag": etag_of(shapes.comparable(resource.message))} if has_etag else {}
+        etag = {"etag": etag_of(shapes.content_of(resource.message))} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
         self.require_writable()
         content = self._body(body, kind)
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             title = str(content.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
@@ -191,30 +195,30 @@ class Resources:
         if not preview:
             self.require_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
-            raise invalid(("name", "the name of the resource is missing"))
+            raise refusal(("name", "the name of the resource is missing"))
         request = dict(body)
         name = body["name"]
         etag = body.get("etag")
         shape = read.RESOURCES[kind]
         content = self._body(request, kind, is_partial=True)
         paths = edit.mask_of(mask, request, shape)
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, name)
-            old = shapes.comparable(resource.message)
+            old = shapes.content_of(resource.message)
             check_etag(etag, old, "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION",
                     f"it is written out in {resource.file}: edit that evaluation",
                 )
-            new = edit.updated(old, content, paths, shape)
+            new = edit.with_fields(old, content, paths, shape)
             message = self._checked(new, kind, library, besides=resource)
-            new = shapes.comparable(message)
+            new = shapes.content_of(message)
             changes = tuple(compare.changes(old, new))
-            relaxations = compare.relaxations(changes)
+            relaxations = compare.relaxed_reasons(changes)
             old_text = self.source(resource.file).text
-            text = self._spliced(resource, old_text, old, new) if changes else old_text
+            text = self._edited(resource, old_text, old, new) if changes else old_text
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
                 self.make(change)
@@ -229,10 +233,10 @@ class Resources:
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self.require_writable()
-        with self.locked():
+        with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, name)
-            check_etag(etag, shapes.comparable(resource.message), "resource")
+            check_etag(etag, shapes.content_of(resource.message), "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
@@ -240,7 +244,7 @@ class Resources:
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
-                if self._refers(user, resource)
+                if self._uses(user, resource)
             ]
             if users and not force:
                 names = words.listed([self.name_of(user) for user in users])
@@ -248,7 +252,7 @@ class Resources:
                     "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {user.file: self._without_reference(user, resource) for user in users}
+            texts: Texts = {user.file: self._without_references(user, resource) for user in users}
             texts[resource.file] = (self.source(resource.file).text, None)
             self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
@@ -281,13 +285,14 @@ class Resources:
         """All files with all of their problems, including those between files."""
         library = self._files.library()
         folders = partial(walk.folder_names, self.root)
-        return replace(library, problems=(*library.problems, *read.across(library, folders)))
+        problems = (*library.problems, *read.library_problems(library, folders))
+        return Library(readings=library.readings, problems=problems)
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
         return {self.name_of(resource), resource.id, resource.title}
 
-    def _referred(self, library: Library, message: Proto) -> list[Resource | str]:
+    def _resolve(self, library: Library, message: Proto) -> list[Resource | str]:
         """What the references of a message name: by name, the last part of it, or title; for those
         that lead nowhere a text that says so."""
         kind, names, _ = read.references_of(message)
@@ -307,22 +312,17 @@ class Resources:
         (`-`). Raises Refused if there is no such app."""
         app, _, below = parent.partition("/evaluations/")
         is_shaped = bool(below) == (kind is Kind.RESULT) and "/" not in below
-        if not _APP.fullmatch(app) or not is_shaped:
+        if not APP_NAME.fullmatch(app) or not is_shaped:
             shape = "projects/P/locations/L/apps/A"
             more = "/evaluations/E" if kind is Kind.RESULT else ""
-            raise invalid(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
-        apps = self._apps(library)
+            raise refusal(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
+        apps = library.app_names
         if apps and app not in {*apps, self._app}:
             hint = words.suggest(app[:200], apps, prefix="; ")
             raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
         if kind is not Kind.RESULT:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
-
-    def _apps(self, library: Library) -> set[str]:
-        """The apps of the resources that have names."""
-        matches = (_APP.match(resource.name) for resource in library.of(*WRITABLE))
-        return {match[0] for match in matches if match}
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
@@ -349,7 +349,7 @@ class Resources:
         message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
         if message is None:
             raise _refused(problems, str(kind))
-        return shapes.comparable(message)
+        return shapes.content_of(message)
 
     def _checked(
         self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
@@ -381,17 +381,17 @@ class Resources:
         field = ".".join((str(kind), *keys))
         violations = [
             (f"{field}[{number}]", reason)
-            for number, reason in enumerate(self._referred(library, message))
+            for number, reason in enumerate(self._resolve(library, message))
             if isinstance(reason, str) and names[number] not in known_names
         ]
         if violations:
-            raise invalid(*violations)
+            raise refusal(*violations)
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
-            raise invalid((f"{kind}Id", message))
-        apps = self._apps(library)
+            raise refusal((f"{kind}Id", message))
+        apps = library.app_names
         only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
@@ -411,13 +411,13 @@ class Resources:
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
 
-    def _spliced(self, resource: Resource, text: str, old: Any, new: Any) -> str:
-        new_text = edit.spliced(
+    def _edited(self, resource: Resource, text: str, old: Any, new: Any) -> str:
+        new_text = edit.edited(
             text, old, new, is_json=resource.file.endswith(".json"), path=resource.path
         )
         reading = read.parse(new_text, file=resource.file, kind=resource.kind)
         again = [
-            shapes.comparable(candidate.message)
+            shapes.content_of(candidate.message)
             for candidate in reading.resources
             if candidate.path == resource.path
         ]
@@ -428,7 +428,7 @@ class Resources:
             )
         return new_text
 
-    def _refers(self, user: Resource, resource: Resource) -> bool:
+    def _uses(self, user: Resource, resource: Resource) -> bool:
         kind, names, _ = read.references_of(user.message)
         return kind is resource.kind and any(self._is_called(resource, name) for name in names)
 
@@ -443,9 +443,9 @@ class Resources:
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
-    def _without_reference(self, user: Resource, resource: Resource) -> tuple[str, str]:
+    def _without_references(self, user: Resource, resource: Resource) -> tuple[str, str]:
         """The text of a file, before and after the references to a resource are removed."""
-        old = shapes.comparable(user.message)
+        old = shapes.content_of(user.message)
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
         holder = new[within[0]] if within else new
@@ -453,7 +453,7 @@ class Resources:
         if not holder[key]:
             del holder[key]
         text = self.source(user.file).text
-        return text, self._spliced(user, text, old, new)
+        return text, self._edited(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
         """The current file."""
@@ -487,7 +487,7 @@ class Resources:
             raise Refused("ABORTED", error.message) from error
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other writers out. Raises Refused if one takes too long."""
         try:
             with self._lock:
@@ -503,8 +503,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:
@@ -525,7 +524,7 @@ def _made_id(title: str) -> str:
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
     if len(slug) > 4:
         return slug
-    return f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    return f"{slug or 'new'}-{digest_of(title, 8)}"
 
 
 def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
@@ -535,4 +534,4 @@ def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
         path = problem.place.json_path if problem.place else ""
         hint = f" ({problem.hint})" if problem.hint else ""
         violations.append((f"{prefix}.{path}" if path else prefix, f"{problem.message}{hint}"))
-    return invalid(*violations)
+    return refusal(*violations)

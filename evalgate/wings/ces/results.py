@@ -26,7 +26,7 @@ from evalgate.model import (
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import cases, criteria, outcomes
+from evalgate.wings.ces import criteria, outcomes
 from evalgate.wings.ces.cxas import TRANSFER
 from evalgate.wings.ces.outcomes import Plan, tool_name
 from evalgate.wings.ces.shapes import (
@@ -86,7 +86,7 @@ class Measured:
 
 
 @frozen_dataclass
-class Batch:
+class RunFacts:
     """The evaluations of one run: its `run_id` and `created_at` (RFC 3339), the `version` of the
     agent, a commit."""
 
@@ -110,7 +110,7 @@ class Batch:
 # --- results --------------------------------------------------------------------------------------
 
 
-def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
+def result_of(measured: Measured, batch: RunFacts) -> EvaluationResult:
     """The result of one run of one evaluation."""
     plan = measured.plan
     status = measured.status if measured.failure is None else None
@@ -150,8 +150,8 @@ def _outcomes(measured: Measured, app: str) -> JsonObject:
         replays = [
             replay.model_copy(
                 update={
-                    "turn_latency": _duration(turn.timings.total_s) if turn.timings else None,
-                    **_latencies([turn], app),
+                    "turn_latency": _seconds_text(turn.timings.total_s) if turn.timings else None,
+                    **_latency_fields([turn], app),
                 }
             )
             for replay, turn in zip(outcomes.turn_replay_results, turns, strict=False)
@@ -161,15 +161,17 @@ def _outcomes(measured: Measured, app: str) -> JsonObject:
         return {"golden_result": outcomes.model_copy(update=update)}
     if outcomes is None:
         return {}
-    return {"scenario_result": outcomes.model_copy(update=_latencies(measured.turns, app))}
+    return {"scenario_result": outcomes.model_copy(update=_latency_fields(measured.turns, app))}
 
 
-def _latencies(turns: Sequence[Invocation], app: str) -> JsonObject:
+def _latency_fields(turns: Sequence[Invocation], app: str) -> JsonObject:
     calls = list(_call_seconds(turns))
     return {
         "tool_call_latencies": tuple(
             ToolCallLatency(
-                tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds)
+                tool=tool_name(name, app),
+                display_name=name,
+                execution_latency=_seconds_text(seconds),
             )
             for kind, name, seconds in calls
             if kind == "tool"
@@ -182,7 +184,7 @@ def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
     about: JsonObject = {"type": SpanType.LLM, "model": name}
     if kind == "tool":
         about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
-    return SpanLatency(**about, execution_latency=_duration(seconds))
+    return SpanLatency(**about, execution_latency=_seconds_text(seconds))
 
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
@@ -199,16 +201,14 @@ def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float
             continue
         names = {
             "tool": [call.name for call in turn.tool_calls],
-            "model": [
-                str(event.model_version) for event in turn.events or () if event.model_version
-            ],
+            "model": [str(event.model_version) for event in turn.steps if event.model_version],
         }
         for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
             if len(names[kind]) == 1 and seconds is not None:
                 yield kind, names[kind][0], seconds
 
 
-def _duration(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}s"
 
 
@@ -225,7 +225,7 @@ def evaluation_of(result: EvaluationResult) -> str:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: Batch
+    measured: Sequence[Measured], batch: RunFacts
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
     """The run of some evaluations, and the result of each."""
     results = [result_of(measurement, batch) for measurement in measured]
@@ -289,12 +289,12 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
             ToolLatency(
                 tool=tool_name(name, app),
                 tool_display_name=name,
-                latency_metrics=_percentiles(seconds),
+                latency_metrics=_latency_metrics(seconds),
             )
             for name, seconds in tools.items()
         ),
         llm_call_latencies=tuple(
-            LlmCallLatency(model=model, latency_metrics=_percentiles(seconds))
+            LlmCallLatency(model=model, latency_metrics=_latency_metrics(seconds))
             for model, seconds in models.items()
         ),
         session_count=len(sessions),
@@ -305,11 +305,12 @@ def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
     return dict(sorted(grouped(pairs).items()))
 
 
-def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
+def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
     ranked = [
-        _duration(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in (50, 90, 99)
+        _seconds_text(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
+        for share in (50, 90, 99)
     ]
     return LatencyMetrics(
         p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
@@ -319,7 +320,7 @@ def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
 # --- metrics by version ---------------------------------------------------------------------------
 
 
-def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
+def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """The metrics of one evaluation's or one dataset's results, by version of the app."""
     return AggregatedMetrics(
         metrics_by_app_version=tuple(
@@ -361,7 +362,7 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
     ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     ratings += [rating for scenario in scenarios for rating in scenario.hallucination_result]
     claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
-    similarities = [score for turn in turns for score in _similarities(turn)]
+    similarities = [score for turn in turns for score in _similarity_scores(turn)]
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
@@ -381,18 +382,20 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
         if claims
         else (),
         "tool_call_latency_metrics": tuple(
-            ToolCallLatencyMetrics(tool=tool, average_latency=_duration(statistics.fmean(seconds)))
+            ToolCallLatencyMetrics(
+                tool=tool, average_latency=_seconds_text(statistics.fmean(seconds))
+            )
             for tool, seconds in by_tool.items()
         ),
         "turn_latency_metrics": (
-            TurnLatencyMetrics(average_latency=_duration(statistics.fmean(durations))),
+            TurnLatencyMetrics(average_latency=_seconds_text(statistics.fmean(durations))),
         )
         if durations
         else (),
     }
 
 
-def _similarities(turn: TurnReplayResult) -> list[int]:
+def _similarity_scores(turn: TurnReplayResult) -> list[int]:
     """The scores of a turn's answers, or the score of the whole turn if its answers have none."""
     similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
     scores = [
@@ -454,17 +457,18 @@ def of_runs(head: Run, base: Run | None) -> JsonObject:
             version = _version(run, side)
             pairs += [(evaluation_of(result), (version, result)) for result in evaluation_results]
     document["aggregatedMetrics"] = {
-        name: aggregated(grouped(by_version)).json() for name, by_version in grouped(pairs).items()
+        name: version_metrics(grouped(by_version)).json()
+        for name, by_version in grouped(pairs).items()
     }
     return document
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
-    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measurements(run))
+    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measured_trials(run))
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
-        batch = Batch(
+        batch = RunFacts(
             app=app,
             run_id=f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}",
             created_at=created,
@@ -474,7 +478,7 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
         yield run_of(measured, batch)
 
 
-def measurements(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+def measured_trials(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = cases_of(run.suites)
     for trial in run.trials:
@@ -501,7 +505,7 @@ def _measured(
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     result = criteria.result_of(plan, evidence, criteria.StoredVerdicts(trial.grades))
-    deciding_names = (case.criteria or frozenset()) - {cases.RUBRICS, cases.PLATFORM}
+    deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
     status = outcomes.status(outcomes.checks(plan, result))

@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from evalgate.model.shapes import MOST_LEVELS, Wire, is_deep
 from evalgate.text import words
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, frozen_dataclass
 
 MOST_TURNS = 100
 """Fields of a golden and of a scenario."""
@@ -98,7 +98,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 
 
-def _int32(value: Any) -> Any:
+def _whole_number(value: Any) -> Any:
     """A whole number; `3.0` and text are allowed."""
     number = value
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
@@ -112,7 +112,7 @@ def _int32(value: Any) -> Any:
     return number
 
 
-def _float(value: Any) -> Any:
+def _number(value: Any) -> Any:
     """A number; text is allowed."""
     if isinstance(value, str) and len(value) < 100:
         try:
@@ -156,17 +156,17 @@ def _timestamp(value: Any) -> Any:
     raise PydanticCustomError("wrong_value", "expected a time such as 2027-02-01T10:00:00Z")
 
 
-def _duration(value: Any) -> Any:
+def _seconds(value: Any) -> Any:
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise PydanticCustomError("wrong_value", "expected a duration such as 1.250s")
     return value
 
 
-Int32 = Annotated[int, BeforeValidator(_int32)]
+Int32 = Annotated[int, BeforeValidator(_whole_number)]
 Bool = Annotated[bool, BeforeValidator(_bool)]
 
 
-def _struct(value: Any) -> Any:
+def _object(value: Any) -> Any:
     """An object that fits a Struct: its keys are text, all numbers exist in JSON, and it is not too
     deep."""
     if is_deep(value, levels=MOST_LEVELS):
@@ -192,7 +192,7 @@ def _struct(value: Any) -> Any:
     return value
 
 
-Struct = Annotated[JsonObject, BeforeValidator(_struct)]
+Struct = Annotated[JsonObject, BeforeValidator(_object)]
 
 
 class Proto(Wire):
@@ -217,7 +217,7 @@ class Result(Proto):
     """A message that only a run writes: all of its fields are output only."""
 
 
-def comparable(message: Proto) -> JsonObject:
+def content_of(message: Proto) -> JsonObject:
     """The message as protobuf's JSON, without fields that only the platform writes."""
     return _without_output(message, message.json())
 
@@ -225,11 +225,11 @@ def comparable(message: Proto) -> JsonObject:
 def _without_output(message: Proto, written: JsonObject) -> JsonObject:
     """`written`: the message as protobuf's JSON."""
     content: JsonObject = {}
-    for name in type(message).model_fields:
-        key = key_of(type(message), name)
-        if key not in written or handling_of(type(message), name) is Handling.OUTPUT:
+    fields = fields_of(type(message))
+    for key in written:
+        if fields[key].handling is Handling.OUTPUT:
             continue
-        value = getattr(message, name)
+        value = getattr(message, fields[key].name)
         if isinstance(value, Proto):
             content[key] = _without_output(value, written[key])
         elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
@@ -254,7 +254,7 @@ def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iter
 @functools.cache
 def _message_fields(shape: type[Proto]) -> tuple[str, ...]:
     """The fields that hold messages, by themselves or in lists."""
-    return tuple(name for name in shape.model_fields if message_in(shape, name) is not None)
+    return tuple(name for name in shape.model_fields if fields_of(shape)[name].message)
 
 
 def present_field(message: Proto) -> str:
@@ -263,75 +263,57 @@ def present_field(message: Proto) -> str:
     return next((name for name in names if getattr(message, name) is not None), "")
 
 
-@functools.cache
-def fields_of(shape: type[Proto]) -> dict[str, str]:
-    """The field that each spelling of a key names: `displayName` and `display_name`."""
-    spelled = (
-        (spelling, name)
-        for name, field in shape.model_fields.items()
-        for spelling in (name, field.alias or name)
-    )
-    return dict(spelled)
-
-
-@functools.cache
-def key_of(shape: type[Proto], field: str) -> str:
-    """A field's key in protobuf's JSON: `displayName`."""
-    return shape.model_fields[field].alias or field
-
-
-def siblings(shape: type[Proto], field: str) -> list[str]:
-    """The keys of the fields that exclude a field."""
-    groups = (fields for fields in shape.oneofs.values() if field in fields)
-    return [key_of(shape, other) for fields in groups for other in fields if other != field]
-
-
 NOT_RUN_VALUES = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
 """Values of enums that are kept and whose evaluations do not run."""
 
 
-@functools.cache
-def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
-    """The enum of a field; None if it has none."""
-    annotation = shape.model_fields[field].annotation
-    if isinstance(annotation, type) and issubclass(annotation, ProtoEnum):
-        return annotation
-    return None
+@frozen_dataclass
+class ProtoField:
+    """A field of a message. `key`: in protobuf's JSON; `message`: what it holds, itself, in a list
+    or in a map; `enum`: its enum; `is_map`: a map of messages; `is_list`: a list or such a map;
+    `excluded_keys`: those of the fields that exclude it."""
+
+    name: str
+    key: str
+    message: type[Proto] | None
+    enum: type[ProtoEnum] | None
+    is_map: bool
+    is_list: bool
+    handling: Handling
+    excluded_keys: tuple[str, ...]
 
 
 @functools.cache
-def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
-    """The message that a field holds, itself, in a list or in a map; None for a scalar."""
-    pending = [shape.model_fields[field].annotation]
-    while pending:
-        annotation = pending.pop()
-        if isinstance(annotation, type) and issubclass(annotation, Proto):
-            return annotation
-        pending.extend(get_args(annotation))
-    return None
+def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
+    """The fields of a message by each spelling of their keys: `displayName` and `display_name`."""
+    usual = Handling.OUTPUT if issubclass(shape, Result) else Handling.READ
+    keys = {name: field.alias or name for name, field in shape.model_fields.items()}
+    fields = {}
+    for name, key in keys.items():
+        annotation = shape.model_fields[name].annotation
+        types = [kind for kind in _type_tree(annotation) if isinstance(kind, type)]
+        message = next((kind for kind in types if issubclass(kind, Proto)), None)
+        is_map = get_origin(annotation) is dict and message is not None
+        groups = (group for group in shape.oneofs.values() if name in group)
+        fields[name] = fields[key] = ProtoField(
+            name=name,
+            key=key,
+            message=message,
+            enum=next((kind for kind in types if issubclass(kind, ProtoEnum)), None),
+            is_map=is_map,
+            is_list=is_map or get_origin(annotation) is tuple,
+            handling=shape.handlings.get(name, usual),
+            excluded_keys=tuple(
+                keys[other] for group in groups for other in group if other != name
+            ),
+        )
+    return fields
 
 
-@functools.cache
-def is_map(shape: type[Proto], field: str) -> bool:
-    """True if a field is a map of messages."""
-    return (
-        get_origin(shape.model_fields[field].annotation) is dict
-        and message_in(shape, field) is not None
-    )
-
-
-@functools.cache
-def is_repeated(shape: type[Proto], field: str) -> bool:
-    """True if a field is a list or a map."""
-    return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
-
-
-@functools.cache
-def handling_of(shape: type[Proto], field: str) -> Handling:
-    """The treatment of a field."""
-    return shape.handlings.get(
-        field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ
-    )
+def _type_tree(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _type_tree(inner)
 
 
 # --- the messages and enums of shapes.json --------------------------------------------------------
@@ -341,8 +323,8 @@ _SCALARS = {
     "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
     "int32": Int32,
-    "float": Annotated[float, BeforeValidator(_float)],
-    "Duration": Annotated[str, BeforeValidator(_duration)],
+    "float": Annotated[float, BeforeValidator(_number)],
+    "Duration": Annotated[str, BeforeValidator(_seconds)],
     "Status": Struct,
     "Struct": Struct,
     "Timestamp": Annotated[str, BeforeValidator(_timestamp)],
@@ -353,7 +335,7 @@ DEFINITIONS: JsonObject = json.loads(Path(__file__).with_suffix(".json").read_te
 """The enums and messages by name, as docs/ces_shapes.py writes them."""
 
 
-def _read_classes() -> dict[str, Any]:
+def _read_shapes() -> dict[str, Any]:
     """The class of each enum and message, whose docstring is its name in
     google.cloud.ces.v1beta."""
     definitions = DEFINITIONS
@@ -400,6 +382,6 @@ def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
     return kind, kind(default) if is_enum else default
 
 
-globals().update(_read_classes())
+globals().update(_read_shapes())
 if TYPE_CHECKING:
     from evalgate.wings.ces.messages import *  # noqa: F403 - all of them

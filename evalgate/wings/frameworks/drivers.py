@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import Field
@@ -12,13 +13,30 @@ HOSTS = Path(__file__).parent / "worker"
 
 
 class FrameworkDriver(PythonDriver):
-    """A framework. Its worker's module, its package and its Python module are named after it, if
-    its class has no other names."""
+    """The agents of a framework."""
 
-    def __init_subclass__(cls) -> None:
-        cls.host = str(HOSTS / cls.name.replace("-", "_"))
-        cls.package = cls.package or cls.name
-        cls.modules = cls.modules or frozenset({cls.framework.partition(".")[0]})
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        framework: str,
+        *makers: str,
+        package: str = "",
+        modules: Collection[str] = (),
+        parts: Collection[str] = (),
+        options: type[CallOptions] = CallOptions,
+    ) -> None:
+        """`name`: also that of its worker's module, and of its package if it has no other.
+        `framework`: its Python module. `about`: for docs/agents/frameworks.md."""
+        self.__doc__ = about
+        self.name = name
+        self.host = str(HOSTS / name.replace("-", "_"))
+        self.framework = framework
+        self.makers = frozenset(makers)
+        self.package = package or name
+        self.modules = frozenset(modules or framework.split(".")[:1])
+        self.parts = frozenset(parts)
+        self.options = options
 
 
 class FrameworkOptions(CallOptions):
@@ -35,7 +53,7 @@ class FrameworkOptions(CallOptions):
     )
 
 
-class LangGraphOptions(FrameworkOptions):
+class GraphOptions(FrameworkOptions):
     """FrameworkOptions, and the state's keys of a graph's input and answer."""
 
     input: str = Field(
@@ -46,97 +64,7 @@ class LangGraphOptions(FrameworkOptions):
     )
 
 
-class LangGraphDriver(FrameworkDriver):
-    """Graphs of LangGraph, and the agents that LangChain makes of them."""
-
-    name = "langgraph"
-    package = "langchain"
-    framework = "langgraph"
-    modules = frozenset({"langgraph", "langchain"})
-    makers = frozenset(
-        {"compile", "create_react_agent", "create_agent", "create_supervisor", "CompiledStateGraph"}
-    )
-    options = LangGraphOptions
-
-
-class PydanticAIDriver(FrameworkDriver):
-    """Agents of Pydantic AI."""
-
-    name = "pydantic-ai"
-    framework = "pydantic_ai"
-    makers = frozenset({"Agent"})
-    options = FrameworkOptions
-
-
-class OpenAIAgentsDriver(FrameworkDriver):
-    """Agents of the OpenAI Agents SDK."""
-
-    name = "openai-agents"
-    framework = "agents"
-    makers = frozenset({"Agent"})
-    options = FrameworkOptions
-
-
-class SmolagentsDriver(FrameworkDriver):
-    """Agents of smolagents."""
-
-    name = "smolagents"
-    framework = "smolagents"
-    makers = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
-
-
-class StrandsDriver(FrameworkDriver):
-    """Agents of Strands."""
-
-    name = "strands"
-    package = "strands-agents"
-    framework = "strands"
-    makers = frozenset({"Agent"})
-
-
-class LlamaIndexDriver(FrameworkDriver):
-    """Agents and agent workflows of LlamaIndex."""
-
-    name = "llama-index"
-    framework = "llama_index.core"
-    makers = frozenset(
-        {
-            "FunctionAgent",
-            "ReActAgent",
-            "CodeActAgent",
-            "AgentWorkflow",
-            "from_tools_or_functions",
-        }
-    )
-
-
-class AutoGenDriver(FrameworkDriver):
-    """Agents and teams of AutoGen's AgentChat."""
-
-    name = "autogen"
-    package = "autogen-agentchat"
-    framework = "autogen_agentchat"
-    makers = frozenset(
-        {
-            "AssistantAgent",
-            "RoundRobinGroupChat",
-            "SelectorGroupChat",
-            "Swarm",
-            "MagenticOneGroupChat",
-            "GraphFlow",
-        }
-    )
-
-
-class AgentFrameworkDriver(FrameworkDriver):
-    """Agents of the Microsoft Agent Framework."""
-
-    name = "agent-framework"
-    framework = "agent_framework"
-    makers = frozenset({"Agent", "ChatAgent", "create_agent", "as_agent", "build"})
-
-
-class CrewAIOptions(CallOptions):
+class TaskOptions(CallOptions):
     """CallOptions, and the input of a crew for the user's text."""
 
     input: str | None = Field(
@@ -144,33 +72,67 @@ class CrewAIOptions(CallOptions):
     )
 
 
-class CrewAIDriver(FrameworkDriver):
-    """Crews and agents of CrewAI."""
-
-    name = "crewai"
-    framework = "crewai"
-    makers = frozenset({"Crew", "CrewBase", "Agent"})
-    options = CrewAIOptions
-
-
-class SemanticKernelDriver(FrameworkDriver):
-    """Agents of Semantic Kernel."""
-
-    name = "semantic-kernel"
-    framework = "semantic_kernel"
-    makers = frozenset({"ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"})
-    parts = frozenset({"Kernel"})
-
-
 DRIVERS = (
-    LangGraphDriver(),
-    PydanticAIDriver(),
-    OpenAIAgentsDriver(),
-    SmolagentsDriver(),
-    StrandsDriver(),
-    LlamaIndexDriver(),
-    AutoGenDriver(),
-    AgentFrameworkDriver(),
-    CrewAIDriver(),
-    SemanticKernelDriver(),
+    FrameworkDriver(
+        "langgraph",
+        "Graphs of LangGraph, and the agents that LangChain makes of them",
+        "langgraph",
+        *("compile", "create_react_agent", "create_agent", "create_supervisor"),
+        "CompiledStateGraph",
+        package="langchain",
+        modules=("langgraph", "langchain"),
+        options=GraphOptions,
+    ),
+    FrameworkDriver(
+        "pydantic-ai", "Agents of Pydantic AI", "pydantic_ai", "Agent", options=FrameworkOptions
+    ),
+    FrameworkDriver(
+        "openai-agents",
+        "Agents of the OpenAI Agents SDK",
+        "agents",
+        "Agent",
+        options=FrameworkOptions,
+    ),
+    FrameworkDriver(
+        "smolagents",
+        "Agents of smolagents",
+        "smolagents",
+        *("CodeAgent", "ToolCallingAgent", "MultiStepAgent"),
+    ),
+    FrameworkDriver("strands", "Agents of Strands", "strands", "Agent", package="strands-agents"),
+    FrameworkDriver(
+        "llama-index",
+        "Agents and agent workflows of LlamaIndex",
+        "llama_index.core",
+        *("FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow"),
+        "from_tools_or_functions",
+    ),
+    FrameworkDriver(
+        "autogen",
+        "Agents and teams of AutoGen's AgentChat",
+        "autogen_agentchat",
+        *("AssistantAgent", "RoundRobinGroupChat", "SelectorGroupChat", "Swarm"),
+        *("MagenticOneGroupChat", "GraphFlow"),
+        package="autogen-agentchat",
+    ),
+    FrameworkDriver(
+        "agent-framework",
+        "Agents of the Microsoft Agent Framework",
+        "agent_framework",
+        *("Agent", "ChatAgent", "create_agent", "as_agent", "build"),
+    ),
+    FrameworkDriver(
+        "crewai",
+        "Crews and agents of CrewAI",
+        "crewai",
+        *("Crew", "CrewBase", "Agent"),
+        options=TaskOptions,
+    ),
+    FrameworkDriver(
+        "semantic-kernel",
+        "Agents of Semantic Kernel",
+        "semantic_kernel",
+        *("ChatCompletionAgent", "OpenAIResponsesAgent", "AzureResponsesAgent"),
+        parts=("Kernel",),
+    ),
 )

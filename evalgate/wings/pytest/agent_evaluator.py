@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import hashlib
 import json
 import os
 import sys
@@ -22,7 +21,6 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
@@ -32,13 +30,12 @@ from evalgate.model import (
     Invocation,
     Report,
     Score,
-    Text,
     cases_of,
     turn_score,
     turns,
 )
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.values import Json, JsonObject, digest_of, grouped
 from evalgate.wings.pytest import guest
 from evalgate.wings.pytest.guest import Guest
 
@@ -193,7 +190,7 @@ class _Call:
     ) -> str:
         """Run the gate with the agent in this event loop. Returns the failures, "" if there are
         none. `services`: `app_name` and `artifact_service` of the agent."""
-        async with guest.invite(self.module, agent_name=self.agent_name, **services) as agent:
+        async with guest.open_agent(self.module, agent_name=self.agent_name, **services) as agent:
             gate = partial(self._gate, agent, num_runs, details=details)
             report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
         if output_file:
@@ -231,8 +228,6 @@ class _Call:
 
         context = prepare.make_context(
             settings,
-            environ=os.environ,
-            watcher=SilentWatcher(),
             present=present,
             host=agent.open,
             isolate=False,
@@ -241,7 +236,7 @@ class _Call:
 
 
 def _mark(facts: object) -> str:
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
+    return digest_of(repr(facts), 8)
 
 
 GATE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evalgate")
@@ -412,7 +407,7 @@ def _rows(report: Report) -> Iterator[JsonObject]:
             grade = trial.grades.get(use.name)
             for number, actual in enumerate(transcript.invocations if transcript else ()):
                 score = turn_score(grade, number)
-                expected = dict(enumerate(case.conversation or ())).get(number)
+                expected = dict(enumerate(case.turns)).get(number)
                 ids = (suite.eval_set.eval_set_id, case.case_id)
                 yield dict(
                     zip(
@@ -435,8 +430,7 @@ def _score_columns(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
 
 
 def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
-    user = (expected or actual).user_content.parts
-    prompt = "\n".join(part.text for part in user if isinstance(part, Text) and part.text)
+    prompt = (expected or actual).user_content.text(with_thoughts=True)
     answers = (turns.answer(expected) if expected else "", turns.answer(actual))
     return prompt, *answers, _calls(expected), _calls(actual)
 
@@ -444,7 +438,7 @@ def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, .
 def _calls(turn: Invocation | None) -> str:
     calls = turn.tool_calls if turn else ()
     return "\n".join(
-        f"{call.name}({json.dumps(call.args or {}, ensure_ascii=False)})" for call in calls
+        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls
     )
 
 

@@ -76,7 +76,7 @@ class Guest:
 
 
 @asynccontextmanager
-async def invite(
+async def open_agent(
     module_name: str,
     *,
     agent_name: str | None = None,
@@ -239,7 +239,7 @@ def import_module(name: str) -> ModuleType:
     spec = _spec(top) if old_spec is not None else None
     if old_spec is not None and spec is not None and _places(old_spec).isdisjoint(_places(spec)):
         warnings.warn(
-            f"{top} was imported from {_location(old_spec)} before, so that is evaluated; sys.path leads to {_location(spec)}",
+            f"{top} was imported from {_place_of(old_spec)} before, so that is evaluated; sys.path leads to {_place_of(spec)}",
             stacklevel=2,
         )
     old_modules = frozenset(sys.modules)
@@ -254,7 +254,7 @@ def forget_moved() -> None:
     an agent of the same name."""
     for top in [name for name in _IMPORTED if "." not in name]:
         old_spec = getattr(sys.modules.get(top), "__spec__", None)
-        if old_spec is None or not errors.is_users(_location(old_spec)):
+        if old_spec is None or not errors.is_users(_place_of(old_spec)):
             continue
         spec = _spec(top)
         if spec is None or _places(old_spec).isdisjoint(_places(spec)):
@@ -275,5 +275,5 @@ def _places(spec: ModuleSpec) -> set[str]:
     return {*(spec.submodule_search_locations or ()), *filter(None, [spec.origin])}
 
 
-def _location(spec: ModuleSpec) -> str:
+def _place_of(spec: ModuleSpec) -> str:
     return spec.origin or next(iter(spec.submodule_search_locations or ()), spec.name)

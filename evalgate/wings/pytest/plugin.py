@@ -146,7 +146,6 @@ class Evaluations:
         """`outcomes`: the outcome of each item, with its text. `verdict`: the reason why the gate
         blocks, "" if it does not."""
         import evalgate
-        from evalgate.config.context import SilentWatcher
         from evalgate.gate import prepare
 
         outcomes: dict[str, list[str]] = {}
@@ -156,8 +155,6 @@ class Evaluations:
             )
             context = prepare.make_context(
                 settings,
-                environ=os.environ,
-                watcher=SilentWatcher(),
                 present=lambda report: outcomes.update(item_outcomes(report, items)),
                 keep=True,
             )

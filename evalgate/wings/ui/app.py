@@ -65,7 +65,7 @@ FIELDS = TypeAdapter(JsonObject)
 ACTIONS = {name: TypeAdapter(method) for name, method in (READS | CHANGES).items()}
 
 
-class Pages:
+class PageServer:
     """The answers to requests that the guard has allowed."""
 
     def __init__(self, space: Workspace, *, read_only: bool) -> None:
@@ -78,7 +78,7 @@ class Pages:
             Route("/", self.page),
             Route("/api/state", self.state),
             Route("/api/events", self.events),
-            Route("/api/{name}", self.act, methods=["POST"]),
+            Route("/api/{name}", self.answer, methods=["POST"]),
         ]
 
     async def page(self, request: Request) -> Response:
@@ -102,9 +102,9 @@ class Pages:
 
     async def events(self, request: Request) -> Response:
         """The progress of a run and of the agent's turn, until the page disconnects."""
-        return EventSourceResponse(self._snapshots(request), headers=_headers(NOTHING))
+        return EventSourceResponse(self._progress(request), headers=_headers(NOTHING))
 
-    async def _snapshots(self, request: Request) -> AsyncIterator[dict[str, str]]:
+    async def _progress(self, request: Request) -> AsyncIterator[dict[str, str]]:
         serial = -1
         number = 0
         trials = 0
@@ -123,7 +123,7 @@ class Pages:
                 yield {"event": "chat", "data": json.dumps(_finite(chat_state))}
             await asyncio.sleep(TELL_EVERY_S)
 
-    async def act(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Run one of READS or CHANGES."""
         name = request.path_params["name"]
         action = ACTIONS.get(name)
@@ -151,7 +151,7 @@ class Pages:
 
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
     """The application, behind a guard that asks for the token."""
-    pages = Pages(space, read_only=read_only)
+    pages = PageServer(space, read_only=read_only)
     return Guard(
         Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}"
     )

@@ -15,12 +15,11 @@ from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import cassette, toolbox
 from evalgate.agents.worker_process import Step
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -63,23 +62,21 @@ class Chat:
         self._room = FILES_ROOM
         self._redact = redact.redactor_of_files(os.environ)
         self._state_lock = threading.Lock()
-        self._clear()
+        self._forget_turn()
         self._stack = ExitStack()
         self._turn_lock = threading.Lock()
         self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
             settings = settings.model_copy(update={"tools": "live"})
         judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
-        keys = baseline_settings.judge_keys(
+        keys = baseline_rules.judge_keys(
             settings, settings, (suite,), None, context, environ=judge_environ
         )
         open_agents = opening.open_agents(
             (suite,), settings, context, root=settings.root, judge_keys=keys
         )
         try:
-            agent = self._agent = self._stack.enter_context(open_agents)[
-                fingerprints.agent_key(suite.agent)
-            ]
+            agent = self._agent = self._stack.enter_context(open_agents)[suite.agent.key]
             self._conversation = self._stack.enter_context(
                 agent.converse(
                     Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE)
@@ -104,7 +101,7 @@ class Chat:
             if any(part.id not in questions for part in parts if isinstance(part, ToolResponse)):
                 raise ConfigError("the agent does not ask this", hint="Load the page again.")
             with self._state_lock:
-                self._clear(is_busy=True)
+                self._forget_turn(is_busy=True)
             turn: Invocation | None = None
             try:
                 turn = self._conversation.send(Content(parts=tuple(parts), role="user"))
@@ -115,7 +112,7 @@ class Chat:
                 with self._state_lock:
                     self._end_turn(turn)
 
-    def _clear(self, *, is_busy: bool = False) -> None:
+    def _forget_turn(self, *, is_busy: bool = False) -> None:
         self._is_busy = is_busy
         self._text = ""
         self._piece = ""
@@ -125,7 +122,7 @@ class Chat:
 
     def _end_turn(self, turn: Invocation | None) -> None:
         entries = [entry for _, entry in sorted(self._entries.items())]
-        self._clear()
+        self._forget_turn()
         if turn is not None:
             self.turns.append(turn)
             self._views.append(self._view(turn))
@@ -185,16 +182,16 @@ class Chat:
             }
 
     def _view(self, turn: Invocation) -> JsonObject:
-        contents = [event.content for event in turn.events or () if event.content is not None]
+        contents = [event.content for event in turn.steps if event.content is not None]
         contents += [turn.final_response] if turn.final_response is not None else []
         answers = [part for part in turn.user_content.parts if isinstance(part, ToolResponse)]
         return {
             "user": turns.answer_text(turn.user_content) or "",
             "answers": [{"name": part.name, "response": part.response} for part in answers],
-            "attached": self._file_references(_attachments([turn.user_content])),
+            "attached": self._file_references(_files_of([turn.user_content])),
             "answer": turns.answer_text(turn.final_response),
             "calls": [_call(call) for call in turn.tool_calls],
-            "files": self._file_references(_attachments(contents)),
+            "files": self._file_references(_files_of(contents)),
             "seconds": turn.timings.total_s if turn.timings else None,
         }
 
@@ -228,10 +225,10 @@ class Chat:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    return {"name": call.name, "args": dict(call.args or {})}
+    return {"name": call.name, "args": dict(call.arguments)}
 
 
-def _attachments(contents: Iterable[Content]) -> list[Json]:
+def _files_of(contents: Iterable[Content]) -> list[Json]:
     parts = (part for content in contents for part in content.parts)
     return [part.data for part in parts if isinstance(part, Attachment)]
 
@@ -243,7 +240,7 @@ def _list(value: object) -> list[object]:
 
 def _entries_of(turn: Invocation) -> list[JsonObject]:
     """The trace of an agent that records none, made from its events and times."""
-    events = turn.events or ()
+    events = turn.steps
     author = next((event.author for event in events), "agent")
     entries = [
         {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}

@@ -14,7 +14,6 @@ from evalgate import cli
 from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.system import extras, loopback
-from evalgate.text import plain
 
 SETTINGS = (
     *(
@@ -62,7 +61,7 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
     ):
         token = loopback.new_token()
         address = f"http://{loopback.HOST}:{listening.getsockname()[1]}/?token={token}"
-        click.echo(plain.visible(f"{address}\n(Ctrl-C ends it)"))
+        cli.tell(f"{address}\n(Ctrl-C ends it)")
         if not no_open and sys.stdout.isatty():
             redirect_file.write(f'<meta http-equiv="refresh" content="0; url={address}">')
             redirect_file.flush()

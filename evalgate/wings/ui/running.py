@@ -41,9 +41,9 @@ class Running:
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._splitter = LineSplitter(limit=LONGEST_LINE)
-        self._reset()
+        self._begin()
 
-    def _reset(self) -> None:
+    def _begin(self) -> None:
         self._about: JsonObject = {
             "running": False,
             "total": 0,
@@ -70,7 +70,7 @@ class Running:
         with self._lock:
             if self._child is not None:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
-            self._reset()
+            self._begin()
             self._number += 1
             self._splitter = LineSplitter(limit=LONGEST_LINE)
             # -P: do not import modules of the repository

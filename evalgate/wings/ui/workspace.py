@@ -14,15 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
-from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import compare_files, edit, known as gate_known, prepare, record, waiting
+from evalgate.gate import edit, prepare, stored_results, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
-from evalgate.gate.known import StoredCase
+from evalgate.gate.stored_results import StoredCase
 from evalgate.model import (
     Attachment,
     Case,
@@ -113,10 +112,10 @@ class Workspace:
         """The page of a run (LATEST: the newest results of each case) alongside a base, and its
         policy. Raises EvalgateError."""
         settings = self.settings()
-        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        context = prepare.make_context(settings)
         head_results, own_base = self._sides(settings, head)
         base_results = own_base if base is None else self._base(settings, base)
-        report = compare_files.compare_stored(
+        report = stored_results.compare_stored(
             settings, context, head=head_results, base=base_results
         )
         style, script = (
@@ -135,12 +134,12 @@ class Workspace:
             "runs": [
                 {
                     "id": run.folder.name,
-                    "at": run.about.started_at,
-                    "commit": run.about.commit[:7],
-                    "dirty": run.about.dirty,
-                    "kind": run.about.verdict.value,
-                    "cases": len(run.about.keys()),
-                    "complete": run.about.complete,
+                    "at": run.started_at,
+                    "commit": run.commit[:7],
+                    "dirty": run.dirty,
+                    "kind": run.verdict.value,
+                    "cases": len(run.outcomes()),
+                    "complete": run.complete,
                     "base": (run.folder / BASE_RESULTS).is_file(),
                 }
                 for run in runs
@@ -167,7 +166,7 @@ class Workspace:
                     "answer": turns.answer_text(turn.final_response),
                     "calls": None if turn.events is None else _calls(turn),
                 }
-                for turn in eval_case.conversation or ()
+                for turn in eval_case.turns
             ],
         }
 
@@ -186,7 +185,7 @@ class Workspace:
         settings = self.settings()
         options = dict(self._given)
         if which == "failed":
-            options["paths"], _ = gate_known.failed(settings, os.environ)
+            options["paths"], _ = stored_results.failed(settings)
         elif which == "selected":
             options["paths"] = _paths(cases)
         if fresh:
@@ -317,7 +316,7 @@ class Workspace:
         if project_suite is None or project_suite.problem:
             reason = project_suite.problem if project_suite is not None else "; ".join(problems)
             raise ConfigError(f"{suite} cannot be run: {reason}")
-        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        context = prepare.make_context(settings)
         with self._opening:  # if two pages open a session at once, one of the sessions stays
             self.end_chat()
             chat = self._chat = Chat(project_suite, settings, context)
@@ -383,8 +382,8 @@ class Workspace:
         )
         redactor = redact.redactor_of_files(os.environ)
         with self._writing:
-            cases = record.add(target, [recording], name=case, redact=redactor)
-            record.write_patterns(target, cases, settings, os.environ)
+            cases = edit.add(target, [recording], name=case, redact=redactor)
+            edit.write_patterns(target, cases, settings, os.environ)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:
@@ -408,7 +407,7 @@ class Workspace:
     def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
         """The project of a run, None if an error prevents it, and all problems."""
         try:
-            project = prepare.prepare(settings, environ=os.environ)
+            project = prepare.prepare(settings)
             if not project.fatal():
                 project = project.set_apart()
         except EvalgateError as error:
@@ -425,9 +424,9 @@ class Workspace:
 
     def _stored_cases(self, settings: Settings, head: str) -> dict[CaseKey, StoredCase]:
         if head != LATEST:
-            return gate_known.of_file(self._results(settings, head))
+            return stored_results.of_file(self._results(settings, head))
         try:
-            return gate_known.current(settings, os.environ)[1]
+            return stored_results.current(settings)[1]
         except NothingToDo:
             return {}
 
@@ -436,19 +435,19 @@ class Workspace:
         if head != LATEST:
             results = self._results(settings, head)
             base = results.with_name(BASE_RESULTS)
-            return compare_files.read_decided(results, of="the head"), (
-                compare_files.read_run(base, of="the base") if base.is_file() else None
+            return stored_results.read_decided(results, of="the head"), (
+                stored_results.read_run(base, of="the base") if base.is_file() else None
             )
         try:
-            stored_cases = gate_known.newest(settings)
+            stored_cases = stored_results.newest(settings)
         except NothingToDo:
             stored_cases = {}
-        return gate_known.together(settings, os.environ, stored_cases)
+        return stored_results.together(settings, stored_cases)
 
     def _base(self, settings: Settings, base: str) -> Stored | None:
         if base in (NONE, ""):
             return None
-        return compare_files.read_run(self._results(settings, base), of="the base")
+        return stored_results.read_run(self._results(settings, base), of="the base")
 
     def _results(self, settings: Settings, name: str) -> Path:
         """The results file of a kept run, by its folder's name. Raises ConfigError."""
@@ -473,7 +472,7 @@ def _suite(suite: Suite) -> JsonObject:
 
 
 def _calls(turn: Invocation) -> list[JsonObject]:
-    return [{"name": call.name, "args": dict(call.args or {})} for call in turn.tool_calls]
+    return [{"name": call.name, "args": dict(call.arguments)} for call in turn.tool_calls]
 
 
 def _change(change: TurnEdit) -> JsonObject:
@@ -498,4 +497,4 @@ def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
         raise ConfigError(
             f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
         )
-    return gate_known.selection(cases)
+    return stored_results.selection(cases)

@@ -14,12 +14,11 @@ from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base, failures
 from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison.book import Sides
-from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.results.file import Stored, StoredOutcomes
 
 AGENT = AgentUse(driver="adk")
-KEY = fingerprints.agent_key(AGENT)
+KEY = AGENT.key
 OLD, NEW = (
     {"framework_version": "1.18", "python": "3.11"},
     {"framework_version": "2.13", "python": "3.11"},
@@ -31,8 +30,8 @@ def side(*, code: str, about: Mapping[str, str], models: str = "", use: AgentUse
     return dataclasses.replace(
         run,
         suites=tuple(dataclasses.replace(suite, agent=use) for suite in run.suites),
-        inputs={fingerprints.agent_key(use): code},
-        agents={fingerprints.agent_key(use): about},
+        inputs={use.key: code},
+        agents={use.key: about},
         models=frozenset(models.split()),
     )
 
@@ -92,7 +91,7 @@ def test_another_environment(
             {},
             opening.absent("no"),
             {},
-            {KEY: OLD, fingerprints.agent_key(opening.absent("no")): OLD},
+            {KEY: OLD, opening.absent("no").key: OLD},
         ),
     ],
 )
@@ -107,7 +106,8 @@ def test_a_stored_base_tells_its_environment(
         dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites
     )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
-    assert baseline_base.environments_of(base, side(code="c", about=rerun, use=use)) == told
+    run = side(code="c", about=rerun, use=use)
+    assert baseline_base.details_of(base, run)[0] == told
 
 
 @pytest.mark.parametrize(

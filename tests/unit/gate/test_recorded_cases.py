@@ -13,7 +13,7 @@ from builders.build import call
 
 from evalgate import formats
 from evalgate.errors import NothingToDo
-from evalgate.gate import record
+from evalgate.gate import edit
 from evalgate.model import (
     Content,
     Event,
@@ -59,7 +59,7 @@ def run(*keys: str) -> Run:
 
 
 def test_each_scenario_becomes_a_case_with_what_was_said_and_called() -> None:
-    cases, left_out = record.cases_of(run("one.json", "two.json"))
+    cases, left_out = edit.cases_of(run("one.json", "two.json"))
     assert ([case.case_id for case in cases], left_out) == (["a", "a_2"], 0)
     (turn, _) = cases[0].conversation or ()
     assert cases[0].scenario is None
@@ -83,13 +83,13 @@ def test_no_two_cases_have_one_name_and_thoughts_alone_are_no_answer() -> None:
         build.suite(led_scenarios.led(case_id, line=1), key=key) for key, case_id in ids.items()
     )
     led = Run(suites=suites, trials=(), transcripts=found.get, repeats=1)
-    cases, _ = record.cases_of(led)
+    cases, _ = edit.cases_of(led)
     assert [case.case_id for case in cases] == ["a", "a_2", "a_2_2"]
     assert [turn.final_response for case in cases for turn in case.conversation or ()] == [None] * 3
 
 
 def test_a_scenario_without_a_conversation_is_counted() -> None:
-    cases, left_out = record.cases_of(run("two.json"))
+    cases, left_out = edit.cases_of(run("two.json"))
     assert ([case.case_id for case in cases], left_out) == (["a"], 1)
 
 
@@ -98,7 +98,7 @@ def test_where_the_first_run_failed_the_next_one_counts() -> None:
         TrialKey(suite="two.json", case_id="a", number=2): Transcript(invocations=(TURN, TURN))
     }
     repeated = dataclasses.replace(run(), transcripts=later.get, repeats=3)
-    cases, left_out = record.cases_of(repeated)
+    cases, left_out = edit.cases_of(repeated)
     assert ([len(case.conversation or ()) for case in cases], left_out) == ([2], 1)
 
 
@@ -107,7 +107,7 @@ def test_what_is_written_is_read_back_and_never_overwritten(
 ) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(file, "read_results", lambda _: stored(run("one.json")))
-    path, holds = record.record_simulated(
+    path, holds = edit.record_simulated(
         tmp_path, results=tmp_path / "results.json", into="recorded"
     )
     assert holds == "1 conversation; 1 scenario had none"
@@ -118,7 +118,7 @@ def test_what_is_written_is_read_back_and_never_overwritten(
     assert [build.text_of(turn) for turn in case.conversation or ()] == ["A table."] * 2
     assert json.loads(path.read_text())["eval_set_id"] == path.name.removesuffix(".evalset.json")
     with pytest.raises(Exception, match="exists already"):
-        record.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
+        edit.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
 
 
 def test_results_without_scenarios_are_nothing_to_do(
@@ -127,7 +127,7 @@ def test_results_without_scenarios_are_nothing_to_do(
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(file, "read_results", lambda _: stored(run()))
     with pytest.raises(NothingToDo, match="no complete conversation"):
-        record.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
+        edit.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
 
 
 ORDER = "6f1c2a9e-40d3-4c1f-9a55-0d6a1b2c3d4e"
@@ -162,7 +162,7 @@ def test_ids_and_times_are_recorded_as_patterns(value: Any, fitting: Any, other:
         user_content=build.text(f"A table for {OTHER}.", role="user"),
         events=(Event(author="desk", content=Content(parts=(call("look", at=value, n=2),))),),
     )
-    patterns = record.patterns_of([build.case("a", turn)])
+    patterns = edit.patterns_of([build.case("a", turn)])
     if fitting is None:
         assert patterns == {}
         return

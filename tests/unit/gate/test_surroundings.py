@@ -12,10 +12,9 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
-from evalgate.formats import fingerprints
 from evalgate.gate import measure
-from evalgate.gate.earlier import EarlierRuns
 from evalgate.gate.session import GateSession
+from evalgate.gate.store import EarlierRuns
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
@@ -57,7 +56,5 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
         with contextlib.closing(journal), measure.open_session(session, context) as trials:
             (agent,) = trials.sides[0].agents.values()
             monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
-            environments.add(
-                trials.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment
-            )
+            environments.add(trials.sides[0].inputs.of(SUITE.agent.key).environment)
     assert len(environments - {""}) == 2

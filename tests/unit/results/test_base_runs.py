@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from builders import build
@@ -15,7 +16,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
 from evalgate.model.deviations import under
-from evalgate.results import history as results_history, stores
+from evalgate.results import history as results_history
 from evalgate.results.history import History, PastRuns
 from evalgate.system import git
 
@@ -62,13 +63,14 @@ def test_a_history_that_cannot_be_read_is_not_an_empty_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stores, "open_store", lambda *_, **__: shelf)
-    monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(results_history, "open_store", lambda *_, **__: shelf)
+    repo = SimpleNamespace(head="c")
+    monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext(repo))
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
-    with results_history.open_history(Settings(baseline_folder="x"), context) as history:
-        assert history.past == (PastRuns() if is_known else None)
-        assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)
-        assert all(warned in problem.message for problem in history.problems)
+    history = results_history.open_history(Settings(baseline_folder="x"), context)
+    assert history.past == (PastRuns() if is_known else None)
+    assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)
+    assert all(warned in problem.message for problem in history.problems)
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from evalgate.model.trial import MOST
 from evalgate.results import history as results_history
-from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, UnreadableHistory
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, Unreadable
 
 CASES = st.builds(
     lambda suite, case_id, counts: CaseHistory(
@@ -108,7 +108,7 @@ def history_with(**case: object) -> bytes:
     ],
 )
 def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
-    with pytest.raises(UnreadableHistory, match=complaint) as refused:
+    with pytest.raises(Unreadable, match=complaint) as refused:
         results_history.parse_history(text)
     assert not refused.value.newer
 
@@ -117,6 +117,6 @@ def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
     "text", [b'{"schema_version":4,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}']
 )
 def test_a_later_version_is_told_apart(text: bytes) -> None:
-    with pytest.raises(UnreadableHistory, match="later version") as refused:
+    with pytest.raises(Unreadable, match="later version") as refused:
         results_history.parse_history(text)
     assert refused.value.newer

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import UnavailableError
-from evalgate.results import stores
-from evalgate.results.stores import BaselineFolder, RunName, Unreadable
+from evalgate.results import history
+from evalgate.results.history import BaselineFolder, RunName, Unreadable
 
 A, B, C = (letter * 40 for letter in "abc")
 
@@ -22,7 +22,7 @@ def test_a_name_tells_commit_and_time_in_utc(tmp_path: Path) -> None:
     folder.save(A, tmp_path / "results.json", current_moment=moment)
     (path,) = (tmp_path / "stored/runs").iterdir()
     assert path.name == f"20260102T030405Z-{A}.json.gz"
-    (run,) = stores.parse_names([path.name])
+    (run,) = history.parse_names([path.name])
     assert (run.name, run.saved_at) == (path.name, "2026-01-02T03:04:05Z")
 
 
@@ -38,7 +38,7 @@ def test_a_name_tells_commit_and_time_in_utc(tmp_path: Path) -> None:
     ],
 )
 def test_other_names_are_passed_over(name: str) -> None:
-    assert stores.parse_names([name]) == []
+    assert history.parse_names([name]) == []
 
 
 def entry(day: int, commit: str) -> RunName:
@@ -47,7 +47,7 @@ def entry(day: int, commit: str) -> RunName:
 
 def test_nearest_first_and_newest_of_a_commit_first() -> None:
     stored = [entry(1, A), entry(9, C), entry(3, B), entry(5, B)]
-    assert stores.pick(stored, [B, "d" * 40, A]) == [
+    assert history.pick(stored, [B, "d" * 40, A]) == [
         (0, entry(5, B)),
         (0, entry(3, B)),
         (2, entry(1, A)),
@@ -70,7 +70,7 @@ def test_nearest_first_and_newest_of_a_commit_first() -> None:
 def test_what_goes(
     days: list[tuple[int, str]], new: tuple[int, str], keep: int, dropped: list[tuple[int, str]]
 ) -> None:
-    found = stores.pick_removed([entry(*each) for each in days], keep=keep, new=entry(*new))
+    found = history.pick_removed([entry(*each) for each in days], keep=keep, new=entry(*new))
     assert found == [entry(*each) for each in dropped]
 
 
@@ -79,7 +79,7 @@ def test_what_goes(
 )
 def test_never_more_than_are_kept(days: set[tuple[int, str]], keep: int) -> None:
     entries, new = [entry(*each) for each in days], entry(28, A)
-    left = {*entries, new} - set(stores.pick_removed(entries, keep=keep, new=new))
+    left = {*entries, new} - set(history.pick_removed(entries, keep=keep, new=new))
     assert new in left
     assert len(left) <= keep
 
@@ -88,13 +88,13 @@ def test_what_is_packed_is_unpacked_and_always_the_same(tmp_path: Path) -> None:
     text = '{"a": "é"}' * 100_000
     (tmp_path / "results.json").write_text(text, encoding="utf-8")
     for name in ("one", "two"):
-        stores.pack(tmp_path / "results.json", tmp_path / name)
+        history.pack(tmp_path / "results.json", tmp_path / name)
     packed = (tmp_path / "one").read_bytes()
     assert packed == (tmp_path / "two").read_bytes()
-    stores.unpack(packed, tmp_path / "back")
+    history.unpack(packed, tmp_path / "back")
     assert (tmp_path / "back").read_text(encoding="utf-8") == text
     with pytest.raises(Unreadable, match="is larger than 900 bytes"):
-        stores.unpack(packed, tmp_path / "short", most_bytes=900)
+        history.unpack(packed, tmp_path / "short", most_bytes=900)
     assert (tmp_path / "short").stat().st_size <= 900
 
 
@@ -103,11 +103,11 @@ def test_what_is_packed_is_unpacked_and_always_the_same(tmp_path: Path) -> None:
 def test_no_bytes_upset_unpacking(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     folder = tmp_path_factory.mktemp("unpacked")
     with pytest.raises(Unreadable):
-        stores.unpack(data, folder / "a")
+        history.unpack(data, folder / "a")
     with pytest.raises(Unreadable):
-        stores.unpack(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + data[:50], folder / "b")
+        history.unpack(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + data[:50], folder / "b")
 
 
 def test_results_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot compress"):
-        stores.pack(tmp_path / "absent", tmp_path / "packed")
+        history.pack(tmp_path / "absent", tmp_path / "packed")

@@ -13,8 +13,8 @@ import pytest
 from builders import build
 
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.results import file, stores
-from evalgate.results.stores import Revise, StoredRun
+from evalgate.results import file, history
+from evalgate.results.history import Revise, RunName
 from evalgate.system import git
 
 A, B, C = (letter * 40 for letter in "abc")
@@ -26,12 +26,12 @@ class Shelf:
     def __init__(self, name: str, *commits: str, reachable: bool = True) -> None:
         self.name, self._commits, self._reachable = name, commits, reachable
 
-    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
         if not self._reachable:
             raise UnavailableError("no network")
         for distance, sha in enumerate(candidates):
             if sha in self._commits:
-                yield StoredRun(commit=sha, saved_at="", distance=distance, path=Path(sha))
+                yield distance, RunName(stamp="", commit=sha), Path(sha)
 
     def read(self, name: str) -> bytes | None:
         raise AssertionError(name)
@@ -83,7 +83,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
     monkeypatch.setattr(file, "read_results", read)
     lines: list[str] = []
-    nearest = stores.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
-    assert (None if nearest is None else (nearest[0].commit, nearest[0].distance)) == found
+    nearest = history.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
+    assert (None if nearest is None else (nearest[1].commit, nearest[0])) == found
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))

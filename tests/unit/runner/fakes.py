@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 from evalgate.agents.base import Agent, AgentFailed, AgentInputs
-from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
     AgentDetails,
@@ -67,7 +66,7 @@ def inputs_of(
     suites: Sequence[Suite], agent: FakeAgent, top: Path, *, environment: str = "v1"
 ) -> SideInputs:
     """Of a side with one agent that is all suites', in the checkout `top`."""
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
+    uses = {suite.agent.key: suite.agent for suite in suites}
     return SideInputs(
         tree=Snapshot(top),
         uses=uses,

@@ -9,14 +9,13 @@ from typing import cast
 import pytest
 
 from evalgate.agents.base import AgentInputs
-from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, Inputs
 from evalgate.runner.inputs import SideInputs
 from evalgate.system.watching import Watch
 from tests.unit.runner import fakes
 
 SUITE = fakes.suite("s", fakes.case("c"))
-AGENT = fingerprints.agent_key(SUITE.agent)
+AGENT = SUITE.agent.key
 
 
 class Seen:
@@ -132,7 +131,7 @@ def test_what_counts_as_read(
 
 def remote(top: Path, **more: object) -> tuple[SideInputs, str]:
     use = AgentUse(driver="http", options={"url": "http://x.example"})
-    key = fingerprints.agent_key(use)
+    key = use.key
     inputs = side(top, None, **more)
     return replace(inputs, uses={key: use}, agents={key: fakes.FakeAgent()}), key
 

@@ -18,7 +18,8 @@ from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
-from evalgate.formats import fingerprints
+from evalgate.gate import store as gate_store
+from evalgate.gate.store import EarlierSide
 from evalgate.judges import rate_limit
 from evalgate.model import (
     AgentFailure,
@@ -38,8 +39,6 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.results.store import EarlierSide
-from evalgate.runner import reuse
 from evalgate.runner.session import Session, Side
 from tests.unit.runner import fakes
 
@@ -71,7 +70,7 @@ def measured(
         with Journal.read(earlier) as before:
             entries = [EarlierSide(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
             for suite in suites:
-                reuse.take(entries, suite, side, repeats=repeats)
+                gate_store.take(entries, suite, side, repeats=repeats)
     session.first(repeats)
     return session.run(side)
 
@@ -89,7 +88,7 @@ def side_of(
     side = Side(
         session,
         suites,
-        agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
+        agents={suite.agent.key: agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
         inputs=fakes.inputs_of(suites, agent, journal.path.parent, environment=environment),
         journal=journal,

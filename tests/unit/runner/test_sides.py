@@ -14,6 +14,7 @@ from evalgate import __version__
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.purse import Rerun
 from evalgate.errors import ConfigError
+from evalgate.gate import store
 from evalgate.model import (
     Case,
     CaseStatus,
@@ -28,7 +29,7 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.runner import reuse, trials
+from evalgate.runner import trials
 from tests.unit.runner import fakes
 from tests.unit.runner.test_measure import SUITES, session_of, side_of
 
@@ -298,7 +299,9 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(
     suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
 
     now = pairs(suites=suites, name="now")
-    unpaired = reuse.take_results(file.read_results(path), now.tasks(1, 2), now.sides[1])
+    unpaired = store.take_results(
+        file.read_results(path), now.tasks(1, 2), now.sides[1], renamed={}
+    )
     assert unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(now.sides[1].reused) == 6
     now.measuring.first(2)
@@ -339,7 +342,7 @@ def test_what_a_stored_run_has_graded_is_not_graded_again(
     now = pairs(
         name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),)
     )
-    reuse.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1])
+    store.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1], renamed={})
     now.measuring.first(1)
     assert len(now.graded) == grades_made
     assert [trial.grades for trial in now.run(1).trials] == [
@@ -360,7 +363,7 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
     before.measuring.first(1)
     path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now")
-    reuse.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1])
+    store.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1], renamed={})
     now.measuring.first(1)
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
 

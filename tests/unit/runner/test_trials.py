@@ -13,7 +13,6 @@ import pytest
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.conversation import Stopwatch
 from evalgate.config.settings import Settings
-from evalgate.formats import fingerprints
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     AgentFailure,
@@ -122,7 +121,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
         )
 
     suite, patience = fakes.suite("s", fakes.case("c")), Patience()
-    agents = {fingerprints.agent_key(suite.agent): fakes.FakeAgent(refuse)}
+    agents = {suite.agent.key: fakes.FakeAgent(refuse)}
     runner = TrialRunner(retries=1, stop=patience, simulate=WRITTEN, pace=AT_ONCE)
     trial = runner.run(
         Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]),
@@ -214,7 +213,7 @@ def run(
         pause_s=0.0,
     )
     task = Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0])
-    return runner.run(task, {fingerprints.agent_key(suite.agent): agent}), said
+    return runner.run(task, {suite.agent.key: agent}), said
 
 
 class Platform(fakes.FakeAgent):

@@ -105,7 +105,7 @@ def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Me
     if "input" in arguments:
         args = frameworks.named_arguments(arguments["input"])
     kind = "agent" if tool.name in DELEGATION else "tool"
-    return session.run_tool_here(name_for_models(tool.name), args, run, kind=kind)
+    return session.run_tool_blocking(name_for_models(tool.name), args, run, kind=kind)
 
 
 DELEGATION = frozenset({"Delegate work to coworker", "Ask question to coworker"})

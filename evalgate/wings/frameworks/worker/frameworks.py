@@ -8,7 +8,6 @@ import importlib
 import importlib.metadata
 import inspect
 import json
-import os
 import pkgutil
 import platform
 import re
@@ -23,7 +22,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ClassVar, get_type_hints
 
-from evalgate.worker import description, errors, modules, pipe, python, server, tools
+from evalgate.worker import description, errors, pipe, python, server, tools
 
 from . import programs
 from .programs import Program
@@ -185,7 +184,7 @@ class FrameworkSession(ABC):
             outcome["response"] = result
             return result
 
-    def run_tool_here(
+    def run_tool_blocking(
         self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
     ) -> Any:
         """`run_tool` for a tool that blocks, in the thread that calls this."""
@@ -267,7 +266,7 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
         for name, interceptor in interceptors.items():
             original = vars(owner).get(name)
             if original is not None and not hasattr(original, "is_intercepted"):
-                setattr(owner, name, _intercepted(original, min(interceptors), interceptor))
+                setattr(owner, name, _intercept_call(original, min(interceptors), interceptor))
 
 
 def intercept_all(path: str, **interceptors: Interceptor) -> None:
@@ -275,12 +274,12 @@ def intercept_all(path: str, **interceptors: Interceptor) -> None:
     intercept(subclasses_of(pkgutil.resolve_name(path)), **interceptors)
 
 
-def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
+def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
     """The method with its interceptor. `group`: a name for the methods that may call each other."""
     signature = inspect.signature(original)
 
     @wraps(original)
-    def method(self: Any, *args: Any, **options: Any) -> Any:
+    def replacement(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), group)
         if session is None or key in _CALLS.get():
@@ -301,8 +300,8 @@ def _intercepted(original: Any, group: str, interceptor: Interceptor) -> Any:
         with _inside(key):
             return call()
 
-    method.is_intercepted = True  # type: ignore[attr-defined]  # marks it
-    return method
+    replacement.is_intercepted = True  # type: ignore[attr-defined]  # marks it
+    return replacement
 
 
 @contextmanager
@@ -426,12 +425,7 @@ class FrameworkHost(server.Host, ABC):
         self.options = options
         call = str(options.get("call") or "")
         version = self._version()
-        roots = [
-            os.path.abspath(options.get("path") or "."),
-            os.getcwd(),
-            *(options.get("import_roots") or ()),
-        ]
-        modules.add_folders(tuple(dict.fromkeys(roots)))
+        python.add_folders(options)
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
@@ -488,7 +482,7 @@ class FrameworkHost(server.Host, ABC):
         except importlib.metadata.PackageNotFoundError:
             message = f"{self.package} is not installed for {sys.executable}: add `{specifier}` to the requirements"
             raise errors.LoadFailed(message) from None
-        if not _numbers(self.low) <= _numbers(version) < _numbers(self.high):
+        if not _version_parts(self.low) <= _version_parts(version) < _version_parts(self.high):
             raise errors.LoadFailed(
                 f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {specifier}: "
                 "install such a version, or use `driver: python` with a function of your own (docs/agents/python.md)"
@@ -554,7 +548,7 @@ def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
     return not {*classes}.isdisjoint(type(candidate).__mro__)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_parts(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
@@ -588,7 +582,7 @@ async def make_object(maker: Any, state: Message) -> Any:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    kinds = types_of(maker.__init__ if inspect.isclass(maker) else maker)
+    kinds = hints_of(maker.__init__ if inspect.isclass(maker) else maker)
     arguments = [
         build_context(kinds.get(parameter.name), state) for parameter in required_parameters
     ]
@@ -597,7 +591,7 @@ async def make_object(maker: Any, state: Message) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def types_of(annotated: Any) -> Message:
+def hints_of(annotated: Any) -> Message:
     """The types of a class's fields or a function's parameters, by name; empty if one is imported
     for type checkers only."""
     try:
@@ -618,7 +612,7 @@ def build_context(context_class: Any, state: Message) -> Any:
         return None
     values: Message = {}
     missing_names = []
-    kinds = types_of(context_class) or types_of(context_class.__init__)
+    kinds = hints_of(context_class) or hints_of(context_class.__init__)
     for parameter in inspect.signature(context_class).parameters.values():
         name = parameter.name
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)

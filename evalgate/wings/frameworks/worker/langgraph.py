@@ -64,7 +64,7 @@ class Session(FrameworkSession):
             await self._graph.ainvoke(command, config, **self._context)
         except KeyError as error:
             name = str(error.args[0]) if error.args else ""
-            if name not in self._channels():
+            if name not in self._keys():
                 raise
             kind = inspect.formatannotation(self._graph.channels[name].ValueType)
             raise TypeError(
@@ -82,7 +82,7 @@ class Session(FrameworkSession):
             return interrupts[0]
         if output not in self._values:
             raise KeyError(
-                f"the graph's state has no {output!r}, only {', '.join(self._channels())}: name the keys of the question "
+                f"the graph's state has no {output!r}, only {', '.join(self._keys())}: name the keys of the question "
                 "and of the answer with the options `input` and `output`; a case's session state sets others"
             )
         answer = self._values[output]
@@ -96,13 +96,13 @@ class Session(FrameworkSession):
         """The state's key for an option. Without the option and without messages in the graph: a
         usual key of the graph, or its only key."""
         key = str(self.options[option])
-        channels = self._channels()
+        channels = self._keys()
         if key != "messages" or key in channels:
             return key
         only_channel = channels if len(channels) == 1 else ()
         return next((name for name in (*names, *only_channel) if name in channels), key)
 
-    def _channels(self) -> list[str]:
+    def _keys(self) -> list[str]:
         return [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
 
     def _text_keys(self) -> list[str]:
@@ -240,13 +240,13 @@ def _guard(tool_class: type) -> None:
 
 
 def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:
-    result = session.run_tool_here(**session.call_report(tool), run=run)
-    return _unwrap_result(tool, result, session)
+    result = session.run_tool_blocking(**session.call_report(tool), run=run)
+    return _result_of(tool, result, session)
 
 
 async def _run_tool_async(session: Session, tool: Any, run: Original, _: Message) -> Any:
     result = await session.run_tool(**session.call_report(tool), run=run)
-    return _unwrap_result(tool, result, session)
+    return _result_of(tool, result, session)
 
 
 def _kind(tool: Any) -> str:
@@ -257,7 +257,7 @@ def _kind(tool: Any) -> str:
     return "agent" if is_handoff else "tool"
 
 
-def _unwrap_result(tool: Any, result: Any, session: Session) -> Any:
+def _result_of(tool: Any, result: Any, session: Session) -> Any:
     if session.tools is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
         message = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
         session.tool_error = RuntimeError(message)

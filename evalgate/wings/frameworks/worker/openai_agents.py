@@ -29,7 +29,7 @@ class Session(FrameworkSession):
             self.agent,
             [*self._items, {"role": "user", "content": text}],
             context=self.context,
-            hooks=_hooks(self),
+            hooks=_watcher(self),
             run_config=RunConfig(tracing_disabled=True),
         )
         pending_names = [
@@ -45,11 +45,11 @@ class Session(FrameworkSession):
         return result.final_output
 
 
-def _hooks(session: Session) -> Any:
+def _watcher(session: Session) -> Any:
     from agents import RunHooks
     from agents.handoffs import Handoff
 
-    class Hooks(RunHooks):  # type: ignore[misc]  # the SDK is not installed where types are checked
+    class Watcher(RunHooks):  # type: ignore[misc]  # the SDK is not installed where types are checked
         """Reports models and handoffs. Tools report themselves."""
 
         def __init__(self) -> None:
@@ -101,7 +101,7 @@ def _hooks(session: Session) -> Any:
                     call.name, frameworks.named_arguments(call.arguments), call.call_id
                 )
 
-    return Hooks()
+    return Watcher()
 
 
 # --- tools ---

@@ -81,16 +81,16 @@ class Program:
             )
         if not self.agent.done():
             self.agent.set_result(agent)
-        held = Held(self._end)
+        held = PendingAnswer(self._end)
         if inspect.iscoroutinefunction(original):
             return held.wait()
-        if inspect.isasyncgenfunction(original) or _is_in_loop():
+        if inspect.isasyncgenfunction(original) or _is_async():
             return held
         self._end.result()
         raise ProgramEnded
 
 
-class Held:
+class PendingAnswer:
     """The answer of a held call: whoever waits for it, or for a part of it, waits for the end."""
 
     def __init__(self, end: Future[None]) -> None:
@@ -104,7 +104,7 @@ class Held:
     def __await__(self) -> Iterator[Any]:
         return self.wait().__await__()
 
-    def __aiter__(self) -> Held:
+    def __aiter__(self) -> PendingAnswer:
         return self
 
     async def __anext__(self) -> Any:
@@ -116,7 +116,7 @@ class Held:
     async def __aexit__(self, *_: object) -> None:
         return None
 
-    def __getattr__(self, name: str) -> Callable[..., Held]:
+    def __getattr__(self, name: str) -> Callable[..., PendingAnswer]:
         return lambda *_, **__: self
 
 
@@ -124,7 +124,7 @@ RUNNING: ContextVar[Program | None] = ContextVar("evalgate_program", default=Non
 """The program of this context."""
 
 
-def _is_in_loop() -> bool:
+def _is_async() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -140,19 +140,19 @@ def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool])
         if method is None or hasattr(getattr(method, "__func__", method), "holds"):
             continue
         is_of_class = isinstance(method, classmethod)
-        held = _held(method.__func__ if is_of_class else method, is_agent)
+        held = _hold_call(method.__func__ if is_of_class else method, is_agent)
         setattr(owner, name, classmethod(held) if is_of_class else held)
     terminal.serve()
 
 
-def _held(original: Any, is_agent: Callable[[Any], bool]) -> Any:
+def _hold_call(original: Any, is_agent: Callable[[Any], bool]) -> Any:
     @wraps(original)
-    def method(*args: Any, **options: Any) -> Any:
+    def replacement(*args: Any, **options: Any) -> Any:
         program = RUNNING.get()
         agent = next(filter(is_agent, (*args, *options.values())), None)
         if program is None or agent is None:
             return original(*args, **options)
         return program.hold(agent, (args[1:], options), original)
 
-    method.holds = True  # type: ignore[attr-defined]  # marks it
-    return method
+    replacement.holds = True  # type: ignore[attr-defined]  # marks it
+    return replacement

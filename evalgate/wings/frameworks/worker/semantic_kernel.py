@@ -58,7 +58,7 @@ async def _call_function(
     args = frameworks.named_arguments(call.arguments)
     run_results: list[Any] = []
 
-    async def original() -> Any:
+    async def run_and_read() -> Any:
         count = len(history.messages)
         run_results.append(await run())
         answers = [part for message in history.messages[count:] for part in message.items]
@@ -72,12 +72,12 @@ async def _call_function(
         metadata.fully_qualified_name for metadata in kernel.get_full_list_of_function_metadata()
     }:
         number = session.tool_begins(call.name, args, call.id)
-        error = str(await original())
+        error = str(await run_and_read())
         if session.tools is None:
             session.tool_ends(number, call.name, {"error": error})
         return run_results[0]
     try:
-        answer = await session.run_tool(call.name, args, original, number=call.id or "")
+        answer = await session.run_tool(call.name, args, run_and_read, number=call.id or "")
     except Exception as error:
         if not getattr(error, "simulated_tool_error", False):
             raise

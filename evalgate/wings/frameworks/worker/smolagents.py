@@ -23,7 +23,7 @@ class Session(FrameworkSession):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._is_first_turn = True
-        for member in _team(self.agent):
+        for member in _members(self.agent):
             if self.tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
                 raise RuntimeError(
@@ -31,7 +31,7 @@ class Session(FrameworkSession):
                 )
             member.stream_outputs = False
             if hasattr(member, "python_executor"):
-                self._bind_tools(member.python_executor)
+                self._wrap_tools(member.python_executor)
 
     async def ask(self, text: str) -> Any:
         """The final answer of a run, in a thread, because smolagents blocks."""
@@ -52,11 +52,11 @@ class Session(FrameworkSession):
         """The agent's own state."""
         return {"state": pipe.to_json(dict(self.agent.state))}
 
-    def _bind_tools(self, executor: Any) -> None:
+    def _wrap_tools(self, executor: Any) -> None:
         """Set the session in each tool call: code runs in a thread without it."""
         send = type(executor).send_tools
 
-        def bind_session(tool: Any) -> Any:
+        def wrap_tool(tool: Any) -> Any:
             @wraps(tool, updated=())
             def call(*args: Any, **options: Any) -> Any:
                 token = frameworks.CURRENT.set(self)
@@ -68,14 +68,14 @@ class Session(FrameworkSession):
             return call
 
         executor.send_tools = lambda tools: send(
-            executor, {name: bind_session(tool) for name, tool in tools.items()}
+            executor, {name: wrap_tool(tool) for name, tool in tools.items()}
         )
 
 
-def _team(agent: Any) -> Iterator[Any]:
+def _members(agent: Any) -> Iterator[Any]:
     yield agent
     for member in (agent.managed_agents or {}).values():
-        yield from _team(member)
+        yield from _members(member)
 
 
 def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
@@ -118,7 +118,7 @@ def _call(session: FrameworkSession, tool: Any, run: Original, arguments: Messag
     if tool.name == ANSWER:
         return run()
     kind = "agent" if hasattr(tool, "managed_agents") else "tool"
-    return session.run_tool_here(tool.name, _named(tool, arguments), run, kind=kind)
+    return session.run_tool_blocking(tool.name, _named(tool, arguments), run, kind=kind)
 
 
 def _named(tool: Any, arguments: Message) -> Message:
@@ -134,7 +134,7 @@ def _named(tool: Any, arguments: Message) -> Message:
     return {**dict(zip(parameters, positional)), **options}  # noqa: B905 - the tool complains of what is left over
 
 
-def _execute(session: FrameworkSession, agent: Any, run: Original, arguments: Message) -> Any:
+def _note_missing(session: FrameworkSession, agent: Any, run: Original, arguments: Message) -> Any:
     """Report a call of a missing tool, which ends before any tool runs."""
     name = arguments["tool_name"]
     args = arguments["arguments"]
@@ -170,16 +170,18 @@ class Host(frameworks.FrameworkHost):
         name = "generate" if hasattr(Model, "generate") else "__call__"
         frameworks.intercept_all("smolagents:Model", **{name: _ask_model})
         frameworks.intercept((Tool, MultiStepAgent), __call__=_call)
-        frameworks.intercept((ToolCallingAgent,), execute_tool_call=_execute)
+        frameworks.intercept((ToolCallingAgent,), execute_tool_call=_note_missing)
 
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""
         super().share(agent)
-        self._initial_states = {id(member): copy.deepcopy(member.state) for member in _team(agent)}
+        self._initial_states = {
+            id(member): copy.deepcopy(member.state) for member in _members(agent)
+        }
 
     async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
         """A new session, with the agent's initial state and a new Python executor."""
-        for member in _team(self._target) if self.is_agent(self._target) else ():
+        for member in _members(self._target) if self.is_agent(self._target) else ():
             member.state = copy.deepcopy(self._initial_states[id(member)])
             if hasattr(member, "python_executor"):
                 make = member.create_python_executor

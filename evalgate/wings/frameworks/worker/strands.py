@@ -91,10 +91,10 @@ def ask_before_tools() -> None:
     for tool_class in frameworks.subclasses_of(AgentTool):
         original = vars(tool_class).get("stream")
         if original is not None and not hasattr(original, "asks"):
-            tool_class.stream = _wrap_stream(original)
+            tool_class.stream = _wrap_events(original)
 
 
-def _wrap_stream(original: Any) -> Any:
+def _wrap_events(original: Any) -> Any:
     @wraps(original)
     async def stream(self: Any, tool_use: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
         session = frameworks.CURRENT.get()

@@ -98,8 +98,8 @@ def test_doubts_are_told() -> None:
     ],
 )
 def test_what_a_reader_is_told(words: str, told: str) -> None:
-    assert (told in " ".join(agreement.caveats(calibrated(words)))) if told else True
-    assert bool(agreement.caveats(calibrated(words))) is bool(told)
+    assert (told in " ".join(agreement.doubts_of_figures(calibrated(words)))) if told else True
+    assert bool(agreement.doubts_of_figures(calibrated(words))) is bool(told)
 
 
 def test_examples_of_each_confusion_are_kept_and_clipped() -> None:

@@ -25,7 +25,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.wings.ces import agreement, cases
+from evalgate.wings.ces import agreement, outcomes
 
 KEY = TrialKey(suite="s", case_id="e")
 GOLDEN = {"golden": {"turns": [turn(says("You have one loan."))]}}
@@ -82,7 +82,7 @@ ROWS: list[tuple[str, int, Grade, str, str]] = [
 
 @pytest.mark.parametrize(("outcome", "score", "grade", "whole", "answer"), ROWS)
 def test_two_outcomes(outcome: str, score: int, grade: Grade, whole: str, answer: str) -> None:
-    found = list(agreement.pairs(run(result(outcome, score), **{cases.SIMILARITY: grade})))
+    found = list(agreement.pairs(run(result(outcome, score), **{outcomes.SIMILARITY: grade})))
     columns = {pair.row: pair.column for pair in found}
     assert columns["evaluations"] == whole
     assert columns["answers by meaning"] == answer

@@ -60,8 +60,8 @@ def test_the_examples() -> None:
     (golden_case,), (scenario,) = (each.cases for each in sets.values())
     assert golden_case.isolated
     assert golden_case.criteria == {
-        cases.PLATFORM,
-        cases.EXPECTATIONS, cases.SIMILARITY, cases.HALLUCINATION, cases.NAMED,
+        outcomes.PLATFORM,
+        outcomes.EXPECTATIONS, outcomes.SIMILARITY, outcomes.HALLUCINATION, outcomes.NAMED,
     }  # fmt: skip
     first, second, third = golden_case.setups
     assert first.state == {"patron_id": "P-2041", "branch": "riverside"}
@@ -88,8 +88,8 @@ def test_the_examples() -> None:
     assert scenario.session.state["channel"] == "phone"
     assert scenario.setup_of(7).tools["block_card"][-1]["response"]["status"] == "BLOCKED"
     assert scenario.criteria == {
-        cases.PLATFORM,
-        cases.EXPECTATIONS, cases.SIMILARITY, cases.HALLUCINATION, cases.NAMED, cases.GOAL, cases.RUBRICS,
+        outcomes.PLATFORM,
+        outcomes.EXPECTATIONS, outcomes.SIMILARITY, outcomes.HALLUCINATION, outcomes.NAMED, outcomes.GOAL, outcomes.RUBRICS,
     }  # fmt: skip
 
 
@@ -249,7 +249,7 @@ def test_what_was_said_and_done_before_a_turn(
 
 
 CRITERIA = [
-    (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]})), {cases.SIMILARITY}),
+    (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]})), {outcomes.SIMILARITY}),
     (
         golden(
             says("x"),
@@ -266,11 +266,11 @@ CRITERIA = [
     ),
     (
         golden(says("x"), call("find", a={"$matchType": "semantic", "$originalValue": "y"})),
-        {cases.SIMILARITY},
+        {outcomes.SIMILARITY},
     ),
     (golden(says("x"), call("find", a={"$matchType": "ignore"})), set()),
     # an argument of text is compared by its meaning, another one is not
-    (golden(says("x"), call("find", a="y")), {cases.SIMILARITY}),
+    (golden(says("x"), call("find", a="y")), {outcomes.SIMILARITY}),
     (golden(says("x"), call("find", a=3)), set()),
 ]
 
@@ -278,7 +278,7 @@ CRITERIA = [
 @pytest.mark.parametrize(("raw", "more"), CRITERIA)
 def test_a_judge_decides_only_what_nobody_else_can(raw: dict[str, Any], more: set[str]) -> None:
     (case,) = made(raw)
-    assert case.criteria == {cases.PLATFORM, cases.EXPECTATIONS, *more}
+    assert case.criteria == {outcomes.PLATFORM, outcomes.EXPECTATIONS, *more}
 
 
 def scenario(**more: Any) -> dict[str, Any]:
@@ -321,7 +321,7 @@ evals:
     assert (case.scenario.starting_prompt, case.scenario.max_turns) == ("Hello there", 5)
     assert case.session is not None
     assert case.session.state == {"channel": "web", "id": 7}
-    assert case.criteria == {cases.PLATFORM, cases.GOALS, cases.NAMED}
+    assert case.criteria == {outcomes.PLATFORM, outcomes.GOALS, outcomes.NAMED}
     plan = outcomes.Plan.model_validate(case.ces or {})
     assert plan.goals == (
         "Goal 2 was reached: Block it. It counts as reached when: It is blocked. Goal 1 was reached before it.",

@@ -135,7 +135,9 @@ ASKS_MORE = [
 def test_an_argument_counts_whatever_it_is_called(name: str) -> None:
     args = (*LAST, "steps", 1, "expectation", "toolCall", "args")
     before = changed(GOLDEN, args, {name: False})
-    told = compare.relaxations(list(compare.changes(before, changed(GOLDEN, args, {name: True}))))
+    told = compare.relaxed_reasons(
+        list(compare.changes(before, changed(GOLDEN, args, {name: True})))
+    )
     assert [each.partition(": ")[2] for each in told] == ["it is replaced by another"]
 
 
@@ -153,7 +155,7 @@ def test_an_assistant_proposes_what_may_relax(
     path: tuple[Any, ...],
     value: Any,
 ) -> None:
-    assert compare.relaxations(found(raw, path, value))
+    assert compare.relaxed_reasons(found(raw, path, value))
     monkeypatch.setattr(
         gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache")
     )
@@ -173,7 +175,7 @@ def test_an_assistant_proposes_what_may_relax(
     assert f"`evalgate accept {change.name}`" in refused.value.message
     waiting.accept(root, change)
     accepted = shapes.Evaluation.model_validate(json.loads(file.read_text()))
-    assert shapes.comparable(accepted) == shapes.comparable(shapes.Evaluation.model_validate(body))
+    assert shapes.content_of(accepted) == shapes.content_of(shapes.Evaluation.model_validate(body))
     assert waiting.changes(root) == {}
 
 
@@ -181,7 +183,7 @@ def test_an_assistant_proposes_what_may_relax(
 def test_what_only_asks_for_more(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
     differences = found(raw, path, value)
     assert differences
-    assert compare.relaxations(differences) == ()
+    assert compare.relaxed_reasons(differences) == ()
 
 
 CHANGES = [  # old, new, what is told

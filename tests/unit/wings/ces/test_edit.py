@@ -124,9 +124,12 @@ INVALID = [  # mask, what is said
 def test_masks(
     stored: dict[str, Any], body: dict[str, Any], mask: Any, result: dict[str, Any]
 ) -> None:
-    content = shapes.comparable(Evaluation.model_validate(body))
+    content = shapes.content_of(Evaluation.model_validate(body))
     before = json.dumps(stored)
-    assert edit.updated(stored, content, edit.mask_of(mask, body, Evaluation), Evaluation) == result
+    assert (
+        edit.with_fields(stored, content, edit.mask_of(mask, body, Evaluation), Evaluation)
+        == result
+    )
     assert json.dumps(stored) == before
 
 
@@ -195,7 +198,7 @@ def test_only_the_value_changes(text: str, new: Any, after: str) -> None:
     old = json.loads(
         json.dumps(value_of(text, is_json=is_json)).replace("display_name", "displayName")
     )
-    assert edit.spliced(text, old, new, is_json=is_json) == after
+    assert edit.edited(text, old, new, is_json=is_json) == after
 
 
 VALUE = st.recursive(
@@ -217,9 +220,9 @@ OBJECT = st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUE, min_size=1, ma
 @given(old=OBJECT, new=OBJECT, indent=st.sampled_from([None, 2, "\t"]))
 def test_any_json_becomes_any_other(old: Any, new: Any, indent: Any) -> None:
     text = json.dumps(old, indent=indent)
-    assert json.loads(edit.spliced(text, old, new, is_json=True)) == new
+    assert json.loads(edit.edited(text, old, new, is_json=True)) == new
 
 
 def test_anchors_are_left_to_people() -> None:
     with pytest.raises(Refused, match="anchors"):
-        edit.spliced("a: &x 1\nb: *x\n", {"a": 1, "b": 1}, {"a": 2, "b": 1}, is_json=False)
+        edit.edited("a: &x 1\nb: *x\n", {"a": 1, "b": 1}, {"a": 2, "b": 1}, is_json=False)

@@ -1078,7 +1078,7 @@ def test_scenarios(
 def test_fail_and_error_are_never_a_pass() -> None:
     """Of every two outcomes of the checks of a result."""
     every = [
-        outcomes.Check(group=outcomes.Group.EXPECTATION, subject="x", outcome=each)
+        outcomes.Check(criterion=outcomes.EXPECTATIONS, subject="x", outcome=each)
         for each in Outcome
     ]
     for one in every:

@@ -14,14 +14,14 @@ from google.protobuf import json_format
 from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
 from evalgate.wings.ces import results
 from evalgate.wings.ces.outcomes import Plan
-from evalgate.wings.ces.results import Batch, Measured
+from evalgate.wings.ces.results import Measured, RunFacts
 from evalgate.wings.ces.shapes import Evaluation, EvaluationResult, GoldenRunMethod, Outcome, Proto
 
 DATA = Path(__file__).parents[3] / "data/ces"
 APP = "projects/local/locations/local/apps/library-desk"
 RENEW, LOST = f"{APP}/evaluations/renew-loan-happy-path", f"{APP}/evaluations/lost-card-scenario"
 TOOL = f"{APP}/tools/renew_loan"
-BATCH = Batch(app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1")
+BATCH = RunFacts(app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1")
 STABLE, NAIVE = GoldenRunMethod.STABLE, GoldenRunMethod.NAIVE
 
 
@@ -186,7 +186,7 @@ def test_metrics_by_version() -> None:
         "head": made(golden(Outcome.FAIL), scenario(Outcome.FAIL)),
         "none": [],
     }
-    base, head, none = valid(results.aggregated(versions))["metricsByAppVersion"]
+    base, head, none = valid(results.version_metrics(versions))["metricsByAppVersion"]
     assert (base["appVersionId"], base["passCount"], base.get("failCount")) == ("base", 1, None)
     assert (head.get("passCount"), head["failCount"]) == (None, 2)
     assert base["toolMetrics"] == [{"tool": TOOL, "failCount": 2}]

@@ -90,9 +90,9 @@ def test_fields_of_a_message(name: str) -> None:
     assert known.keys() == {field.json_name for field in THEIRS[name].fields}
     for theirs in THEIRS[name].fields:
         key, field = known[theirs.json_name]
-        message = shapes.message_in(shape, key)
+        message = shapes.fields_of(shape)[key].message
         is_map = bool(theirs.message_type and theirs.message_type.GetOptions().map_entry)
-        assert shapes.is_map(shape, key) == is_map, theirs.full_name
+        assert shapes.fields_of(shape)[key].is_map == is_map, theirs.full_name
         assert (get_origin(field.annotation) is tuple) == (theirs.is_repeated and not is_map), (
             theirs.full_name
         )
@@ -124,7 +124,7 @@ def test_oneofs_of_a_message(name: str) -> None:
     }
     shape = ours()[name]
     assert {
-        key: tuple(shapes.key_of(shape, field) for field in fields)
+        key: tuple(shapes.fields_of(shape)[field].key for field in fields)
         for key, fields in shape.oneofs.items()
     } == theirs
 

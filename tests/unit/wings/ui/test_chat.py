@@ -37,7 +37,7 @@ def chat() -> Chat:
     made.is_over, made._views, made._artifacts = False, [], []
     made._room, made._redact = 100, lambda text: text.replace("secret", "***")
     made._state_lock = threading.Lock()
-    made._clear(is_busy=True)
+    made._forget_turn(is_busy=True)
     return made
 
 

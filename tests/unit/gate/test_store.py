@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from evalgate.gate import store as gate_store
+from evalgate.gate.store import Store
+from evalgate.github.oidc import Identity
 from evalgate.model import Content, Invocation, Text, Transcript, Trial, TrialKey
-from evalgate.results import store as results_store
 from evalgate.results.journal import Journal
-from evalgate.results.store import Store, Witness
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
@@ -24,10 +25,10 @@ def store_of(
     ref: str = PULL,
     key: str = "secret",
     base: str = "main",
-    witness: Witness | None = None,
+    witness: Identity | None = None,
 ) -> Store:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base}
-    store = results_store.of_workflow(
+    store = gate_store.of_workflow(
         environ,
         folder,
         key=key.encode(),
@@ -116,11 +117,11 @@ def test_who_is_believed_and_for_how_long(
 def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
     keep(tmp_path, days_ago=1)
     keep(tmp_path, days_ago=2)
-    damage(max((tmp_path / results_store.FOLDER).glob("2*")))
+    damage(max((tmp_path / gate_store.FOLDER).glob("2*")))
     assert ages(tmp_path) == [2]
 
 
-class Herald:
+class Herald(Identity):
     """Gives its word on any hash, for one ref."""
 
     def __init__(self, ref: str = PULL) -> None:
@@ -164,19 +165,19 @@ def test_a_witness_is_believed_and_nobody_else(
 ) -> None:
     keep(tmp_path, days_ago=1, key=key, witness=written)
     if change is not None:
-        change(next((tmp_path / results_store.FOLDER).glob("2*.gz")))
+        change(next((tmp_path / gate_store.FOLDER).glob("2*.gz")))
     assert ages(tmp_path, key=key, witness=Herald()) == found
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
-    for day in range(results_store.MOST_RUNS, -1, -1):
+    for day in range(gate_store.MOST_RUNS, -1, -1):
         keep(tmp_path, days_ago=day / 10)
-    names = sorted(path.name for path in (tmp_path / results_store.FOLDER).glob("2*"))
-    assert len(names) == results_store.MOST_RUNS
+    names = sorted(path.name for path in (tmp_path / gate_store.FOLDER).glob("2*"))
+    assert len(names) == gate_store.MOST_RUNS
     assert ages(tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert results_store.of_workflow(environ, tmp_path, key=b"") is None
+    assert gate_store.of_workflow(environ, tmp_path, key=b"") is None

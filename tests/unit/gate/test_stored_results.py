@@ -12,7 +12,7 @@ from builders import build, sides
 from evalgate.config import load
 from evalgate.config.context import SilentWatcher
 from evalgate.errors import ConfigError
-from evalgate.gate import compare_files, prepare
+from evalgate.gate import prepare, stored_results
 from evalgate.model import (
     Case,
     CaseStatus,
@@ -54,7 +54,7 @@ def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(file, "read_results", lambda path, of: read[path.name])
     choice = load.load_settings({"root": str(tmp_path)})
     context = prepare.make_context(choice, environ={}, watcher=SilentWatcher())
-    return compare_files.compare(choice, context, base=Path("base"), head=Path("head"))
+    return stored_results.compare(choice, context, base=Path("base"), head=Path("head"))
 
 
 def test_a_renamed_file_is_compared_under_its_new_name(
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
         )
     choice = load.load_settings({"root": str(tmp_path)})
     with pytest.raises(ConfigError) as caught:
-        compare_files.compare(
+        stored_results.compare(
             choice,
             prepare.make_context(choice, environ={}, watcher=SilentWatcher()),
             base=tmp_path / "base",

@@ -10,7 +10,7 @@ import pytest
 
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.gate import mending
+from evalgate.gate import starter
 from evalgate.model import AgentFailure, AgentUse, FailureKind
 
 LOADING = "the agent 'desk:agent' cannot be loaded: "
@@ -21,6 +21,16 @@ RENAMED = LOADING + "ImportError: cannot import name 'OpenAIModel' from 'pydanti
 DAY = "--exclude-newer=2025-07-01"
 LISTED = {"requirements.txt": "pydantic-ai\n"}
 PROJECT = "[project]\nname = 'a'\nversion = '0'\ndependencies = ['b']\n"
+POETRY = """
+[tool.poetry]
+name = 'a'
+version = '0'
+description = ''
+authors = ['A <a@b>']
+[tool.poetry.dependencies]
+python = '>=3.11'
+httpx = '~0.27'
+"""
 OLD = "openai-agents 0.0.3 is installed for /python, and this driver is made for openai-agents>=0.0.7,<1"
 
 
@@ -70,6 +80,9 @@ def repository(folder: Path, files: dict[str, str]) -> Settings:
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, DDGS, None),
         ({"uv.lock": "", "pyproject.toml": PROJECT}, {}, FailureKind.START, OLD, ["pyproject.toml"]),
         (LISTED, {"python": "python3"}, FailureKind.START, DDGS, None),
+        # Poetry's tables give their requirements, unless it refuses them
+        ({"pyproject.toml": POETRY}, {}, FailureKind.START, DDGS, ["httpx (>=0.27,<0.28)", "ddgs"]),
+        ({"pyproject.toml": POETRY.replace("['A <a@b>']", "[{name = 'A'}]")}, {}, FailureKind.START, DDGS, None),
         # other failures have other reasons
         (LISTED, {}, FailureKind.START, LOADING + "ValueError: API_KEY is not set", None),
         (LISTED, {}, FailureKind.RAISED, "KeyError: 'question'", None),
@@ -87,7 +100,7 @@ def test_requirements_that_may_mend_a_failure(
     use = AgentUse(driver="pydantic-ai", options={"call": "desk:agent", **options})
     failure = AgentFailure(kind=kind, message=message)
     context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
-    attempt = mending.mended(use, {}, failure, settings, context)
+    attempt = starter.mended(use, {}, failure, settings, context)
     assert (attempt and attempt[0].options["requirements"]) == requirements
 
 
@@ -101,4 +114,4 @@ def test_requirements_that_may_mend_a_failure(
     ],
 )  # fmt: skip
 def test_a_state_that_is_made_up_by_types(needs: str, values: dict[str, object]) -> None:
-    assert mending.made_up(f"given a Deps, which needs {needs}: name the object") == values
+    assert starter.made_up(f"given a Deps, which needs {needs}: name the object") == values

@@ -1,0 +1,636 @@
+"""The store: results of earlier runs, used instead of a new run.
+
+A trial is looked up in their journals by its address before the agent runs. A transcript counts if
+the agent received the same input, a grade if the criterion is the same too; everything else is run
+or graded again.
+
+A journal is trusted if its name contains the keyed hash of its bytes, and its first line names the
+same pull request, branch or folder. A witness, if there is one, needs no key; it must confirm the
+hash and the scope as well (docs/decisions/020-stored-heads.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from evalgate import __version__, errors
+from evalgate.baseline import base as baseline_base
+from evalgate.baseline.base import Base
+from evalgate.baseline.rules import Rules
+from evalgate.config.context import Context, is_of_run
+from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
+from evalgate.errors import ConfigError, EvalgateError, Place, Problem
+from evalgate.formats import fingerprints
+from evalgate.github import events, oidc
+from evalgate.github.oidc import Identity
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    CaseKey,
+    CaseStatus,
+    Grade,
+    GradedTrial,
+    Inputs,
+    Purpose,
+    Score,
+    Suite,
+    Trial,
+    TrialKey,
+    cases_of,
+)
+from evalgate.results import history, journal, kept, output, shapes
+from evalgate.results.file import Stored
+from evalgate.results.journal import VERSION, Journal
+from evalgate.runner.session import Session, Side
+from evalgate.runner.trials import Task
+from evalgate.system import git, isolation
+from evalgate.system.inputs import Snapshot
+from evalgate.text import words
+from evalgate.values import Environ, Log, Sentence, frozen_dataclass
+
+FOLDER = "store"
+MOST_RUNS = 12
+MOST_BYTES = 500_000_000
+WITNESSED = ".jwt"
+MOST_TOKEN_BYTES = 16_384
+STAMP_LENGTH = len("20260102T030405Z")
+_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+HEAD = 0
+BASE = 1
+JOURNALS = ("journal.jsonl", "base-journal.jsonl")
+"""The journals of head and of the base, in the output folder."""
+
+
+@frozen_dataclass
+class Store:
+    """A folder of journals, for the runs of one pull request, branch or checkout."""
+
+    folder: Path
+    scope: str  # the pull request, branch or folder of this run
+    believed: Sequence[str]  # the scopes whose journals count, nearest first
+    # of the hash: nobody can write a trusted journal without it
+    key: bytes = field(repr=False)
+    witness: Identity | None = None
+
+    @contextmanager
+    def open_journals(
+        self, scratch: Path, *, oldest: datetime, say: Log
+    ) -> Iterator[list[EarlierSide]]:
+        """The trusted journals, nearest scope and newest first; unreadable ones are reported and
+        skipped. `scratch`: the folder to unpack them in. `oldest`: older trials do not count."""
+        entries: list[EarlierSide] = []
+        with ExitStack() as stack:
+            for name in sorted(self._names(), reverse=True):
+                journal = self._open_journal(name, scratch, say=say)
+                if journal is None:
+                    continue
+                stack.callback(journal.close)
+                entry = EarlierSide(journal=journal, oldest=oldest)
+                if entry.scope in self.believed and entry.is_recent(entry.started_at):
+                    entries.append(entry)
+            yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
+
+    def put(self, journal: Path, *, side: int, started_at: datetime) -> None:
+        """Keep the journal of a run, however it ended. Raises UnavailableError."""
+        first_line = {
+            "journal": VERSION,
+            "evalgate": __version__,
+            "scope": self.scope,
+            "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
+            "side": side,
+        }
+        stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        draft = self.folder / f".new-{secrets.token_hex(8)}"
+        try:
+            with errors.unavailable(f"cannot write {self.folder}"):
+                output.make_folder(self.folder)
+                history.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
+                draft.chmod(0o644)
+                mac = self._mac(draft.read_bytes())
+                place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
+                if self.witness is not None:
+                    place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
+                draft.replace(place)
+                self._remove_old()
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _remove_old(self) -> None:
+        size = 0
+        stamps = set[str]()
+        for name in sorted(self._names(), reverse=True):
+            path = self.folder / name
+            size += path.stat().st_size
+            is_of_newest = stamps <= {name[:STAMP_LENGTH]}
+            stamps.add(name[:STAMP_LENGTH])
+            if not is_of_newest and (len(stamps) > MOST_RUNS or size > MOST_BYTES):
+                path.unlink(missing_ok=True)
+                path.with_suffix(WITNESSED).unlink(missing_ok=True)
+
+    def _names(self) -> list[str]:
+        try:
+            return [path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        except FileNotFoundError:
+            return []
+
+    def _open_journal(self, name: str, scratch: Path, *, say: Log) -> Journal | None:
+        path = self.folder / name
+        unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
+        try:
+            packed = history.read(path, history.MOST_PACKED_BYTES) or b""
+            mac = self._mac(packed)
+            is_signed = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
+            scope = None
+            if is_signed and self.witness is not None:
+                token = history.read(path.with_suffix(WITNESSED), MOST_TOKEN_BYTES) or b""
+                scope = self.witness.scope(mac, token.decode("ascii", "replace"))
+            if not is_signed or scope == "":
+                say(
+                    f"{path} was ignored: this repository's runs did not write it, or its key was another"
+                )
+                return None
+            history.unpack(packed, unpacked_path)
+            journal = Journal.read(unpacked_path)
+        except (history.Unreadable, OSError, EvalgateError) as error:
+            say(f"{path} was ignored: {error}")
+            return None
+        if scope not in (None, journal.about.get("scope")):
+            journal.close()
+            return None
+        return journal
+
+    def _mac(self, packed: bytes) -> str:
+        return hmac.new(self.key, packed, hashlib.sha256).hexdigest()
+
+
+@frozen_dataclass
+class EarlierSide:
+    """The measurements of one side of an earlier run. `oldest`: the earliest time of trials that
+    count; `is_continued`: the run was interrupted, and this run continues it."""
+
+    journal: Journal
+    oldest: datetime
+    is_continued: bool = False
+
+    @property
+    def scope(self) -> str:
+        """The scope of the run."""
+        return str(self.journal.about.get("scope", ""))
+
+    @property
+    def started_at(self) -> str:
+        """ISO 8601."""
+        return str(self.journal.about.get("started_at", ""))
+
+    @property
+    def is_head(self) -> bool:
+        """True if the side was that of a change, and not of its base branch."""
+        return self.journal.about.get("side") == 0
+
+    def is_recent(self, at: str) -> bool:
+        """True if a measurement of this time still counts; False if the time is unknown."""
+        return history.moment(at) >= self.oldest
+
+
+def of_workflow(
+    environ: Environ, cache: Path, *, key: bytes, witness: Identity | None = None
+) -> Store | None:
+    """The store for the job of a workflow; None elsewhere. A pull request also trusts journals of
+    its base branch. `witness`: needed only without a `key`."""
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    ref = environ.get("GITHUB_REF", "")
+    if not (repository and ref):
+        return None
+    base = environ.get("GITHUB_BASE_REF", "")
+    scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
+    return Store(
+        folder=cache / FOLDER,
+        scope=scopes[0],
+        believed=scopes,
+        key=key,
+        witness=None if key else witness,
+    )
+
+
+@frozen_dataclass
+class EarlierRuns:
+    """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
+    results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
+    suites whose agent is the same on both sides. `is_part`: this run is a shard; the merge stores
+    its results."""
+
+    trees: tuple[Snapshot, ...]
+    store: Store | None = None
+    is_part: bool = False
+    entries: Sequence[EarlierSide] = ()
+    unchanged: frozenset[str] = frozenset()
+
+    @contextmanager
+    def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
+        """Keep the measurements of the sides, however the block ends."""
+        try:
+            yield
+        finally:
+            for number, side in enumerate(session.sides):
+                if not self.is_part and side.journal.trials:
+                    _put(self.store, side.journal.path, number, context.moment, context)
+
+    def other_agents(self, session: Session) -> int:
+        """The number of other agents that this pull request's runs measured before: each was a
+        chance of a false alarm."""
+        head = session.sides[HEAD]
+        other_inputs = list[Mapping[str, Inputs]]()
+        own_scope = None if self.store is None else self.store.scope
+        for entry in self.entries:
+            inputs = entry.journal.inputs
+            if (
+                entry.is_head
+                and entry.scope == own_scope
+                and "@refs/pull/" in entry.scope
+                and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
+                and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
+            ):
+                other_inputs.append(inputs)
+        return len(other_inputs)
+
+    def take(self, session: Session, rules: Rules) -> None:
+        """Add reusable results to the journals of the sides."""
+        if baseline_base.clock_based([rules.policy], rules.suites):
+            return
+        for side in session.sides:
+            for suite in (suite for suite in side.suites if suite.key not in side.shared):
+                take(self.entries, suite, side, repeats=session.settings.runs)
+
+
+def progress(path: Path, *, workflow_run: str) -> str:
+    """How far a gate that was killed came, by its journal and the base's beside it; "" if they are
+    of another workflow run. Raises OSError."""
+    done, total = 0, 0
+    for file in (path, path.with_name(JOURNALS[BASE])):
+        _, journal_run, is_finished = journal.peek(file) or ("", "", True)
+        if not is_finished and journal_run == workflow_run:
+            trials, expected = journal.progress(file)
+            done, total = done + trials, total + expected
+    return f"{done:,} of {total:,} trials were run" if total else ""
+
+
+def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
+    """Keep the journals that the shards of this workflow run left in their folders."""
+    store = _store(rules, context)
+    run = context.workflow_run
+    for folder in folders:
+        for number, name in enumerate(JOURNALS):
+            part = journal.peek(folder / name)
+            if part is not None and (not run or is_of_run(part[1], run)):
+                _put(store, folder / name, number, context.moment, context)
+
+
+def _put(
+    store: Store | None, path: Path, side: int, started_at: datetime, context: Context
+) -> None:
+    """Keep the journal of a side in the store, if there is one; 0 is head."""
+    try:
+        if store is not None:
+            store.put(path, side=side, started_at=started_at)
+    except EvalgateError as error:
+        context.say(f"the results are not kept for later runs: {error.message}")
+
+
+def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
+    """True if both may be inputs of the same agents: no question has two answers."""
+    return first.keys() == second.keys() and all(
+        first[key].environment == second[key].environment
+        and all(
+            second[key].answers.get(question, answer) == answer
+            for question, answer in first[key].answers.items()
+        )
+        for key in first
+    )
+
+
+@contextmanager
+def open_earlier_runs(
+    rules: Rules,
+    base: Base | None,
+    context: Context,
+    *,
+    is_fresh: bool,
+    drift_time: datetime | None = None,
+) -> Iterator[EarlierRuns]:
+    """The reusable results of earlier runs. `is_fresh`: later runs will use this run, so it reuses
+    nothing. `drift_time`: the last change of the provider's model; older results do not count."""
+    settings = rules.settings
+    top_folders = [
+        isolation.top_of(settings.root),
+        *([base.top] if base and base.top else []),
+    ]
+    excluded_paths = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
+    trees = tuple(
+        _tree(top, [*excluded_paths, context.cache], settings.root, context) for top in top_folders
+    )
+    store = _store(rules, context)
+    oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
+    with ExitStack() as stack:
+        entries: Sequence[EarlierSide] = ()
+        if store is not None or settings.resume:
+            entries = _entries(
+                stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh
+            )
+        same_suites = [
+            suite
+            for suite in rules.suites
+            if base is not None and baseline_base.is_same_use(suite, base, settings)
+        ]
+        yield EarlierRuns(
+            trees=trees,
+            store=store,
+            is_part=bool(settings.shard),
+            entries=entries,
+            unchanged=frozenset(
+                suite.key for suite in same_suites if _is_same_agent(suite, entries, trees)
+            ),
+        )
+
+
+def _is_same_agent(
+    suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]
+) -> bool:
+    """True if the checkouts do not differ in the files that the suite's agent read in an earlier
+    run, or are equal."""
+    key = suite.agent.key
+    for entry in entries:
+        inputs = entry.journal.inputs.get(key, Inputs())
+        if inputs.is_known and not any(tree.first_difference(inputs.answers) for tree in trees):
+            return True
+    return len({tree.answer("everything") for tree in trees}) == 1
+
+
+def _entries(
+    stack: ExitStack,
+    settings: Settings,
+    context: Context,
+    store: Store | None,
+    *,
+    oldest: datetime,
+    is_fresh: bool,
+) -> Sequence[EarlierSide]:
+    """The reusable results, nearest first; empty if the run `is_fresh`."""
+    try:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
+    except OSError as error:
+        context.say(f"results of earlier runs are not read: {error.strerror or error}")
+        return ()
+    oldest_moment = history.NEVER
+    leftovers = list(
+        _leftovers(
+            settings, context, store, scratch, oldest=oldest_moment if settings.resume else oldest
+        )
+    )
+    for entry in leftovers:
+        stack.callback(entry.journal.close)
+    # a scheduled run, or one that was started by hand, measures the agent anew
+    is_asked_anew = context.workflow_run and not (
+        context.is_pull_request or events.is_of_repository(context.environ)
+    )
+    if is_fresh or is_asked_anew or store is None:
+        return () if settings.fresh else leftovers
+    return [
+        *leftovers,
+        *stack.enter_context(store.open_journals(scratch, oldest=oldest, say=context.say)),
+    ]
+
+
+def _leftovers(
+    settings: Settings, context: Context, store: Store | None, scratch: Path, *, oldest: datetime
+) -> Iterator[EarlierSide]:
+    """The journals that an interrupted run left in the output folder. They are put into the store,
+    if there is one. Raises ConfigError if `resume` would continue a committed journal."""
+    for side, name in enumerate(JOURNALS):
+        path = settings.root / settings.output / name
+        leftover = journal.peek(path)
+        if leftover is None:
+            continue
+        started_at, workflow_run, is_finished = leftover
+        is_interrupted = context.keep and context.is_attended and not is_finished
+        if not (settings.resume or is_interrupted) or not journal.is_free(path):
+            continue
+        is_committed = git.first_committed([path], settings.root, context.environ) is not None
+        if is_committed and not settings.resume:
+            continue
+        if is_committed and not context.is_attended:
+            raise _not_continued(path, "is part of the commit", settings)
+        repository = context.workflow_run.partition("/actions/")[0]
+        if repository and workflow_run.partition("/actions/")[0] != repository:
+            raise _not_continued(
+                path, f"was not written by a workflow run of {repository}", settings
+            )
+        copy = scratch / name
+        shutil.copyfile(path, copy)
+        try:
+            entry = EarlierSide(journal=Journal.read(copy), oldest=oldest, is_continued=True)
+        except EvalgateError as error:
+            context.say(f"{path} was ignored: {error.message}")
+            continue
+        if entry.journal.damaged:
+            lines = words.counted(entry.journal.damaged, "line")
+            context.say(f"{path}: {lines} cannot be read; those runs are repeated")
+        # in case this run is killed before it reuses them
+        _put(store, path, side, history.moment(started_at), context)
+        yield entry
+
+
+def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
+    return ConfigError(
+        f"{reason}, so --resume does not continue from it",
+        place=Place(os.path.relpath(path, settings.root)),
+        hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
+    )
+
+
+def _tree(
+    top: Path, excluded_paths: Iterable[str | Path], root: Path, context: Context
+) -> Snapshot:
+    """The checkout at `top`, of head or of the base, with all of its committed files.
+    `excluded_paths`: absolute, or relative to `root`."""
+
+    def is_committed(path: Path) -> bool:
+        return (
+            not root.is_relative_to(top)
+            or git.first_committed([path], root, context.environ) is not None
+        )
+
+    absolute = (Path(os.path.normpath(root / path)) for path in excluded_paths if str(path))
+    return Snapshot(
+        top,
+        frozenset(
+            path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top)
+        ),
+        is_excluded=discovery_agents.is_evaluation_file,
+        is_committed=is_committed,
+    )
+
+
+def _store(rules: Rules, context: Context) -> Store | None:
+    """The store: at a terminal, or in a workflow for a push or for a change from the same
+    repository. Authors of a fork's workflow could write its results. None without `reuse-days`."""
+    if not rules.settings.reuse_days:
+        return None
+    if context.keep and context.is_attended:
+        # of one person in one folder, on any branch
+        root = os.fsencode(rules.settings.root)
+        scope = hashlib.sha256(root).hexdigest()[:16]
+        return Store(
+            folder=context.cache / FOLDER / scope,
+            scope=scope,
+            believed=[scope],
+            key=context.store_key,
+        )
+    if not context.workflow_run or not events.is_of_repository(context.environ):
+        return None
+    return of_workflow(
+        context.environ,
+        context.cache,
+        key=context.store_key,
+        witness=oidc.identity(context.environ),
+    )
+
+
+def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
+    """A note if results are reused."""
+    if side.reused:
+        count = sum(key.is_first for key in side.reused)
+        message = Sentence("earlier_results", count, side.reused_since)
+        hint = Sentence("earlier_results_hint", is_attended)
+        yield errors.note("earlier-results", message, hint=hint)
+
+
+# --- in the journal of a side ---------------------------------------------------------------------
+
+
+def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> None:
+    """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
+    the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
+    have other addresses. Trials in which the agent failed run again."""
+    agent = suite.agent.key
+    no_inputs = Inputs()
+    entries = [
+        entry
+        for entry in entries
+        if side.inputs.stands(
+            agent, entry.journal.inputs.get(agent, no_inputs), is_continued=entry.is_continued
+        )
+    ]
+    for case in suite.cases if entries else ():
+        for purpose in Purpose:
+            for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
+                key = TrialKey(
+                    suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                )
+                is_reused = _take_trial(entries, Task(key=key, suite=suite, case=case), side)
+                if not (is_reused or key.is_first):
+                    break
+
+
+def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
+    addresses = side.addresses(task)
+    if side.journal.knows(addresses.trial):
+        return False
+    agent = task.suite.agent.key
+    for entry in entries:
+        trial = entry.journal.trial(addresses.trial, task.key)
+        if trial is None or isinstance(trial.outcome, AgentFailure):
+            continue
+        measured_at = entry.journal.measured_at(addresses.trial)
+        if entry.is_recent(measured_at):
+            side.journal.add_inputs(agent, entry.journal.inputs.get(agent, Inputs()))
+            grades = {
+                name: entry.journal.grade(address) for name, address in addresses.grades.items()
+            }
+            _put_trial(side, task, trial, grades, measured_at=measured_at, agent=agent)
+            return True
+    return False
+
+
+def take_results(
+    stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str]
+) -> dict[CaseKey, CaseStatus]:
+    """Put the trials of results.json for these tasks into the side's journal, at the addresses that
+    the side looks up. Returns the cases in which the stored run cannot be compared.
+
+    Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
+    each evaluation file with another name in the stored run, its name there."""
+    cases = cases_of(stored.run.suites)
+    stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    unpaired: dict[CaseKey, CaseStatus] = {}
+    for task in tasks:
+        stored_key = task.key.renamed(renamed)
+        stored_case = cases.get(stored_key.case)
+        stored_print = stored.run.fingerprints.get(stored_key.case)
+        is_same = stored_print == side.prints.find(task.suite, task.case)[1]
+        if stored_case is None:
+            unpaired[task.key.case] = CaseStatus.NEW
+        elif not (is_same or _is_same_input(stored_case, task.case)):
+            unpaired[task.key.case] = CaseStatus.CHANGED
+        elif stored_key in stored_trials:
+            outcome = stored.outcomes.find(stored_key)
+            if outcome is not None and not outcome.redacted:
+                stored_trial = stored_trials[stored_key]
+                trial = Trial(
+                    key=task.key,
+                    outcome=outcome,
+                    seconds=stored_trial.seconds,
+                    attempts=stored_trial.attempts,
+                )
+                grades = dict(_current_grades(stored_trial, task, stored, side)) if is_same else {}
+                _put_trial(side, task, trial, grades, measured_at=stored.run.started_at)
+    return unpaired
+
+
+def _is_same_input(stored_case: Case, case: Case) -> bool:
+    # the simulated user is part of the input, which only the fingerprint of the case includes
+    return case.scenario is None and fingerprints.of_task(stored_case) == fingerprints.of_task(case)
+
+
+def _current_grades(
+    stored_trial: GradedTrial, task: Task, stored: Stored, side: Side
+) -> Iterator[tuple[str, Grade | None]]:
+    """The stored grades that the same criteria gave, except custom metrics, whose code may have
+    changed. `stored_trial`: under the stored run's own key."""
+    for use in task.suite.criteria:
+        setting = stored.criteria.get((stored_trial.key.suite, use.name))
+        if use.code is None and setting == side.criterion_prints[task.suite.key, use.name]:
+            yield use.name, stored_trial.grades.get(use.name)
+
+
+def _put_trial(
+    side: Side,
+    task: Task,
+    trial: Trial,
+    grades: Mapping[str, Grade | None],
+    *,
+    measured_at: str,
+    agent: str = "",
+) -> None:
+    """Put a trial into the side's journal if it is not there, and the scores among its grades that
+    the side does not compute by itself. `agent`: see `Journal.add_inputs`."""
+    addresses = side.addresses(task)
+    side.reused[task.key] = measured_at
+    if side.journal.knows(addresses.trial):
+        return
+    side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
+    for name, address in addresses.grades.items():
+        grade = grades.get(name)
+        if isinstance(grade, Score):
+            side.journal.add_grade(address, grade)
