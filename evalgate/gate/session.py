@@ -104,10 +104,7 @@ def open_gate_session(
             rules, suites=suites, shard=shard, quarantined=quarantined_cases, problems=problems
         )
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
-        drift_time = results_history.drifted_at(history.past)
-        earlier = gate_store.open_earlier_runs(
-            rules, base, context, is_fresh=history.is_wanted, drift_time=drift_time
-        )
+        earlier = gate_store.open_earlier_runs(rules, base, context, history)
         # results are stored as they arrive: head's, and the base's if it is measured
         names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
         yield GateSession(

@@ -52,6 +52,7 @@ from evalgate.model import (
 )
 from evalgate.results import history, journal, kept, output, shapes
 from evalgate.results.file import Stored
+from evalgate.results.history import History
 from evalgate.results.journal import VERSION, Journal
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
@@ -228,23 +229,22 @@ def of_workflow(
 class EarlierRuns:
     """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
     results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
-    suites whose agent is the same on both sides. `is_part`: this run is a shard; the merge stores
-    its results."""
+    suites whose agent is the same on both sides."""
 
     trees: tuple[Snapshot, ...]
     store: Store | None = None
-    is_part: bool = False
     entries: Sequence[EarlierSide] = ()
     unchanged: frozenset[str] = frozenset()
 
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
-        """Keep the measurements of the sides, however the block ends."""
+        """Keep the measurements of the sides, however the block ends. The merge keeps those of
+        shards."""
         try:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if not self.is_part and side.journal.trials:
+                if not session.settings.shard and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -322,44 +322,34 @@ def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> b
 
 @contextmanager
 def open_earlier_runs(
-    rules: Rules,
-    base: Base | None,
-    context: Context,
-    *,
-    is_fresh: bool,
-    drift_time: datetime | None = None,
+    rules: Rules, base: Base | None, context: Context, base_history: History
 ) -> Iterator[EarlierRuns]:
-    """The reusable results of earlier runs. `is_fresh`: later runs will use this run, so it reuses
-    nothing. `drift_time`: the last change of the provider's model; older results do not count."""
+    """The reusable results of earlier runs. A run of the base branch, which later runs will use,
+    reuses nothing; results from before the last change of the provider's model do not count."""
     settings = rules.settings
     top_folders = [
         isolation.top_of(settings.root),
         *([base.top] if base and base.top else []),
     ]
-    excluded_paths = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
-    trees = tuple(
-        _tree(top, [*excluded_paths, context.cache], settings.root, context) for top in top_folders
-    )
+    trees = tuple(_tree(top, settings, context) for top in top_folders)
     store = _store(rules, context)
+    drift_time = history.drifted_at(base_history.past)
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         entries: Sequence[EarlierSide] = ()
         if store is not None or settings.resume:
-            entries = _entries(
-                stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh
-            )
-        same_suites = [
-            suite
-            for suite in rules.suites
-            if base is not None and baseline_base.is_same_use(suite, base, settings)
-        ]
+            is_fresh = base_history.is_wanted or settings.fresh
+            entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh)
         yield EarlierRuns(
             trees=trees,
             store=store,
-            is_part=bool(settings.shard),
             entries=entries,
             unchanged=frozenset(
-                suite.key for suite in same_suites if _is_same_agent(suite, entries, trees)
+                suite.key
+                for suite in rules.suites
+                if base is not None
+                and baseline_base.is_same_use(suite, base, settings)
+                and _is_same_agent(suite, entries, trees)
             ),
         )
 
@@ -392,12 +382,8 @@ def _entries(
     except OSError as error:
         context.say(f"results of earlier runs are not read: {error.strerror or error}")
         return ()
-    oldest_moment = history.NEVER
-    leftovers = list(
-        _leftovers(
-            settings, context, store, scratch, oldest=oldest_moment if settings.resume else oldest
-        )
-    )
+    oldest_leftover = history.NEVER if settings.resume else oldest
+    leftovers = list(_leftovers(settings, context, store, scratch, oldest=oldest_leftover))
     for entry in leftovers:
         stack.callback(entry.journal.close)
     # a scheduled run, or one that was started by hand, measures the agent anew
@@ -459,11 +445,11 @@ def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
     )
 
 
-def _tree(
-    top: Path, excluded_paths: Iterable[str | Path], root: Path, context: Context
-) -> Snapshot:
-    """The checkout at `top`, of head or of the base, with all of its committed files.
-    `excluded_paths`: absolute, or relative to `root`."""
+def _tree(top: Path, settings: Settings, context: Context) -> Snapshot:
+    """The checkout at `top`, of head or of the base, with all of its committed files, without our
+    own folders."""
+    root = settings.root
+    folders = (settings.output, settings.baseline_folder, settings.cache, kept.FOLDER)
 
     def is_committed(path: Path) -> bool:
         return (
@@ -471,7 +457,8 @@ def _tree(
             or git.first_committed([path], root, context.environ) is not None
         )
 
-    absolute = (Path(os.path.normpath(root / path)) for path in excluded_paths if str(path))
+    paths = (context.cache, *map(Path, filter(None, folders)))
+    absolute = (Path(os.path.normpath(root / path)) for path in paths)
     return Snapshot(
         top,
         frozenset(

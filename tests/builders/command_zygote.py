@@ -1,5 +1,5 @@
-"""Runs as a child of pytest: imports the command's modules once, and becomes `evalgate` whenever it
-is asked.
+"""Runs as a child of pytest: imports the command's modules once, and becomes `evalgate`, or a
+script that imports it, whenever it is asked.
 
 Its standard output and error are pipes, as most commands' are here: Python made `sys.stdout` and
 `sys.stderr` for such. In a terminal, they are made anew."""
@@ -7,6 +7,7 @@ Its standard output and error are pipes, as most commands' are here: Python made
 import importlib
 import os
 import pkgutil
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -70,13 +71,14 @@ def become(request):
 
 def main():
     preload()
-    request = forking.next_request()
-    if request is not None:
-        become(request)
-        try:
+    become(forking.next_request())
+    try:
+        if sys.argv[0].endswith(".py"):
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
             cli.main()
-        except SystemExit as ended:
-            forking.end(ended)
+    except SystemExit as ended:
+        forking.end(ended)
 
 
 if __name__ == "__main__":

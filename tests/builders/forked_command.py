@@ -72,12 +72,23 @@ def start(
     """`subprocess.Popen` of the command, its outputs piped as text; `merged`: standard error into
     standard output."""
     environment = dict(os.environ if env is None else env)
-    if not hasattr(os, "fork") or _read_once(environment) != _read_once(os.environ):
+    if not can_fork(environment):
         return console_script(arguments, cwd=cwd, env=environment, merged=merged)
+    return forked([str(EVALGATE), *arguments], cwd=cwd, env=environment, merged=merged)
+
+
+def can_fork(environment: Mapping[str, str]) -> bool:
+    """Whether an interpreter that starts with this environment would be as the one that is
+    forked."""
+    return hasattr(os, "fork") and _read_once(environment) == _read_once(os.environ)
+
+
+def forked(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = False
+) -> Forked:
+    """The command, or a script of Python that imports evalgate, in a fork; begins with its path."""
     zygote = _zygote(next(_TURNS))
-    return Forked(
-        zygote, [str(EVALGATE), *arguments], cwd=cwd, environment=environment, merged=merged
-    )
+    return Forked(zygote, command, cwd=cwd, environment=env, merged=merged)
 
 
 def at_terminal(

@@ -24,8 +24,8 @@ gc.disable()  # what is imported stays: to search it for garbage takes a tenth a
 
 
 def next_request():
-    """Wait for messages; returns the request in each fork, None in the zygote where nobody is left
-    to ask."""
+    """Wait for messages; returns the request in each fork. The zygote ends where nobody is left to
+    ask."""
     gc.collect()
     gc.freeze()  # or each fork's first collection copies all that is there
     gc.enable()
@@ -48,7 +48,7 @@ def next_request():
                 continue
             message, descriptors, _, _ = socket.recv_fds(door, 1, DESCRIPTORS)
             if not message:
-                return None
+                end(SystemExit())
             *streams, status, asked = descriptors
             child = os.fork()
             if child == 0:
@@ -66,7 +66,7 @@ def next_request():
 
 
 def end(ended):
-    """End a fork with this SystemExit as Python would, but for the modules: to take thousands of
+    """End a process with this SystemExit as Python would, but for the modules: to take thousands of
     them apart takes as long as a command."""
     code = 0 if ended.code is None else ended.code
     if not isinstance(code, int):

@@ -29,9 +29,7 @@ def become(worker):
 
 
 def main():
-    worker = forking.next_request()
-    if worker is not None:
-        become(worker)
+    become(forking.next_request())
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ FUNCTIONS = {
     "finditer",
     "subn",
 }
+CALLED = re.compile(rf"\bre\.(?:{'|'.join(FUNCTIONS)})\(")
 
 
 def patterns() -> Iterator[tuple[str, int, Any, set[str]]]:
@@ -49,7 +50,7 @@ def patterns() -> Iterator[tuple[str, int, Any, set[str]]]:
     used for."""
     for path in sorted(ROOT.rglob("*.py")):
         source = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(source)) if "re." in source else ():
+        for node in ast.walk(ast.parse(source)) if CALLED.search(source) else ():
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             of = node.func.value

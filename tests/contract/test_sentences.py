@@ -19,7 +19,8 @@ WRITERS = ("cli", "reports")
 
 
 def calls(module: Path, name: str) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    source = module.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)) if f"{name}(" in source else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             yield node
 

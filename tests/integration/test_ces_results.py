@@ -40,16 +40,20 @@ def valid(shape: Any, content: dict[str, Any]) -> dict[str, Any]:
 
 
 # the judge, each evaluation's verdict, the exit code
-WAYS: list[tuple[dict[str, str], dict[str, str], int]] = [
+WAYS: list[tuple[dict[str, Any], dict[str, str], int]] = [
     ({}, {GOLDEN: "pass", SCENARIO: "pass"}, 0),
     ({"worst": "one piece of information"}, {GOLDEN: "fail", SCENARIO: "fail"}, 1),
-    ({"broken": "one piece of information"}, {GOLDEN: "not_measured", SCENARIO: "not_measured"}, 3),
+    (
+        {"broken": "one piece of information", "deadline_s": 2},
+        {GOLDEN: "not_measured", SCENARIO: "not_measured"},
+        3,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("set_up", "verdicts", "exit_code"), WAYS, ids=["pass", "fail", "error"])
 def test_results_are_valid_and_say_what_the_gate_says(
-    tmp_path: Path, judge: Judge, set_up: dict[str, str], verdicts: dict[str, str], exit_code: int
+    tmp_path: Path, judge: Judge, set_up: dict[str, Any], verdicts: dict[str, str], exit_code: int
 ) -> None:
     for name, value in set_up.items():
         setattr(judge, name, value)

@@ -33,7 +33,9 @@ TALK = ("I lost my card on the tram.", "My patron id is P-2041.", "Thank you! </
 
 class Judge(ThreadingHTTPServer):
     """Says the best word there is, `worst` where a prompt has these words, 500 where it has those
-    of `broken`."""
+    of `broken`; a call with its retries may take `deadline_s`."""
+
+    deadline_s = 300
 
     def __init__(self) -> None:
         self.worst = self.broken = "words that no prompt has"
@@ -130,7 +132,11 @@ def repository(
         run = {"driver": "command", "command": f"{sys.executable} desk.py"}
     url = f"http://127.0.0.1:{judge.server_address[1]}/v1beta"
     rules = {
-        "judge": {"base_url": url, "api_key_env": "MY_JUDGE_KEY"},
+        "judge": {
+            "base_url": url,
+            "api_key_env": "MY_JUDGE_KEY",
+            "call_deadline": judge.deadline_s,
+        },
         "env": ["DESK_FAULT"],
         "agents": [run],
         "retries": 0,

@@ -46,7 +46,8 @@ MODELS = {"gemini": "gemini-2.5-flash", "openai": "openai/gpt-4.1"}
 
 
 class BriefClock(HeldClock):
-    """Its time is its own; its sleeps last as long as they should, but no longer than a moment."""
+    """Its time is its own; its sleeps last as long as they should, but no longer than a moment:
+    llmock looks whether a client waits."""
 
     def sleep(self, seconds: float) -> bool:
         threading.Event().wait(min(seconds, 0.12))
@@ -67,7 +68,7 @@ def panel(
     roster = Clients(
         defaults=defaults,
         environment={names[client]: KEY},
-        limiters=rate_limit.limiters_for(defaults, clock or BriefClock()),
+        limiters=rate_limit.limiters_for(defaults, clock or HeldClock()),
     )
     return VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=ledger or UsageLedger())
 
@@ -147,7 +148,7 @@ def script(llmock: Any, fault: str) -> None:
 )
 def test_faults_that_last(client: str, fault: str, kind: str, step: str, llmock: Any) -> None:
     script(llmock, fault)
-    held = panel(client, llmock.base_url(client), timeout_s=0.5)
+    held = panel(client, llmock.base_url(client), clock=BriefClock(), timeout_s=0.5)
     result = vote(held, client, num_samples=1)
     item, failure = result.items[""], result.samples[0].failure
     assert (item.passed, item.undecided) == (None, Undecided.UNAVAILABLE)  # neither red nor green
@@ -163,7 +164,7 @@ def test_one_fault_among_good_replies_changes_nothing(client: str, llmock: Any) 
     llmock.fail(403, times=None, model="never").reply("valid", times=2)
     script_one_cut(llmock)
     llmock.reply("valid", times=None)
-    result = vote(panel(client, llmock.base_url(client)), client)
+    result = vote(panel(client, llmock.base_url(client), clock=BriefClock()), client)
     assert result.items[""].passed is True
     assert len(result.samples) == 4
     assert [sample.failure.kind.value for sample in result.samples if sample.failure] == [
@@ -179,7 +180,7 @@ def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: A
     """Another language, broken JSON, evasion: read, paid for, and neither red nor green."""
     llmock.reply(said, times=None)
     ledger = UsageLedger()
-    result = vote(panel(client, llmock.base_url(client), ledger=ledger), client)
+    result = vote(panel(client, llmock.base_url(client), clock=BriefClock(), ledger=ledger), client)
     item = result.items[""]
     assert (item.passed, item.undecided, item.count.unreadable) == (None, Undecided.UNREADABLE, 5)
     assert [sample.text for sample in result.samples] == [said] * 5
@@ -195,7 +196,7 @@ def script_one_cut(llmock: Any) -> None:
 @pytest.mark.parametrize("client", list(MODELS))
 def test_a_wrong_key_is_told_after_one_wave(client: str, llmock: Any) -> None:
     llmock.fail(401, times=None)
-    held = panel(client, llmock.base_url(client))
+    held = panel(client, llmock.base_url(client), clock=BriefClock())
     results = held.vote_all([ballot(client) for _ in range(20)])
     held.close()
     assert all(result.items[""].undecided is Undecided.UNAVAILABLE for result in results)
@@ -207,7 +208,7 @@ def test_what_is_sent(client: str, llmock: Any) -> None:
     """The config as ADK writes it reaches the endpoint, the schema too, and nothing is said of the
     key."""
     llmock.reply('{"verdict": "valid"}', times=None)
-    held = panel(client, llmock.base_url(client))
+    held = panel(client, llmock.base_url(client), clock=BriefClock())
     asked = JudgeRequest(
         model=MODELS[client],
         prompt="the prompt",
@@ -399,7 +400,7 @@ def test_bytes(client: str, answer: Any, kind: str, said: str, server: Bytes) ->
 
 
 def test_googles_wait_is_waited(server: Bytes) -> None:
-    server.answer, clock = PER_MINUTE, BriefClock()
+    server.answer, clock = PER_MINUTE, HeldClock()
     vote(panel("gemini", server.url, clock=clock), "gemini", num_samples=1)
     assert min(wait for wait in clock.slept) >= 1.5
 
@@ -478,7 +479,7 @@ def test_vertex_by_a_key(server: Bytes) -> None:
     roster = Clients(
         defaults=JudgeRule(timeout=2),
         environment=environment,
-        limiters=rate_limit.limiters_for(JudgeRule(timeout=2), BriefClock()),
+        limiters=rate_limit.limiters_for(JudgeRule(timeout=2), HeldClock()),
     )
     held = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)

@@ -320,7 +320,7 @@ def test_what_is_down_ends_the_turn_with_its_address(
     spawn, which: str, kind: str, script: str, said: str
 ) -> None:
     """google-adk would answer without it, as though it had never been there."""
-    worker = spawn({"path": "adk_down"}, which=which, environment={"DOWN": kind})
+    worker = spawn({"path": "adk_down"}, which=which, environment={"DOWN": kind}, forked=True)
     worker.start("s")
     events, ended = worker.turn("s", script, "say Without it.")
     assert (ended["type"], ended.get("kind")) == ("turn_failed", "unreachable"), ended

@@ -70,6 +70,7 @@ def asked(request: pytest.FixtureRequest, spawn, tmp_path_factory) -> Asked:
         which=request.param,
         environment={"TRACE": str(trace)},
         tools="replay",
+        forked=True,
     )
     assert worker.greeting["type"] == "ready", worker.greeting
     assert worker.greeting["tools"] is True
@@ -81,7 +82,8 @@ RECORD = {"run": True, "report": True}
 
 
 def test_a_worker_that_is_not_told_to_ask_does_not(spawn, tmp_path: Path) -> None:
-    worker = spawn({"path": "adk_tools"}, environment={"TRACE": str(tmp_path / "t")})
+    trace = {"TRACE": str(tmp_path / "t")}
+    worker = spawn({"path": "adk_tools"}, environment=trace, forked=True)
     assert not worker.greeting["tools"]
     events, _ = worker.ask('call weather {"city": "Oslo"}', "say done")
     assert responses(events) == [{"city": "Oslo", "degrees": 21}]

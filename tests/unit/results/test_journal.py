@@ -440,6 +440,24 @@ def test_a_trial_that_somebody_else_changed_is_told(
             assert "`output`" in told.value.hint
 
 
+def test_the_last_transcripts_stay_in_memory_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_journal, "CACHED_BYTES", 600)
+    keys = [TrialKey(suite="s", case_id=f"c{number}") for number in range(6)]
+    outcomes = [
+        Transcript(invocations=(Invocation(user_content=Content(parts=(Text(text=key.case_id),))),))
+        for key in keys
+    ]
+    with Journal.create(tmp_path / "journal.jsonl", about={}) as journal:
+        for key, outcome in zip(keys, outcomes, strict=True):
+            journal.add_trial(key.case_id, Trial(key=key, outcome=outcome))
+        assert journal.find(keys[-1]) is outcomes[-1]
+        first = journal.find(keys[0])
+        assert (first == outcomes[0], first is outcomes[0]) == (True, False)
+        assert journal.find(keys[0]) is first
+
+
 def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed(
     tmp_path: Path,
 ) -> None:
