@@ -180,6 +180,7 @@ def listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen()  # before its address is told: until then, another could take the port
     except OSError as error:
         listener.close()
         raise ConfigError(
