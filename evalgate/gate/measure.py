@@ -438,14 +438,7 @@ class _Measuring:
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
-        estimate_text = prepare.tell_expected(self._open(runs), session.settings)
-        if estimate_text:
-            rerun_text = (
-                prepare.reruns(self._rules.policy, has_base=len(sides) > 1)
-                if self._is_rerun
-                else ""
-            )
-            session.watcher.say(f"{estimate_text}; {rerun_text}" if rerun_text else estimate_text)
+        self._tell_expected(runs)
         self._probe()
         session.first(runs, confirming=self._runs_to_confirm())
         self._share_unchanged()
@@ -461,6 +454,25 @@ class _Measuring:
             comparisons=self._comparisons(all_sides),
             problems=(*project.problems, *self._rules.problems, *self._problems()),
         )
+
+    def _tell_expected(self, runs: int) -> None:
+        """Show the expected calls and cost, if a model is called."""
+        tasks = [*self._open(runs)]
+        unread = self._gate.earlier.unread
+        certain_tasks = [
+            task for task in tasks if task.side == HEAD or task.suite.key not in unread
+        ]
+        estimate_text = prepare.tell_expected(certain_tasks, self._session.settings)
+        more = len(tasks) - len(certain_tasks)
+        more_text = f"{words.counted(more, 'more run')} of the base if the agent opens what the change edits"
+        has_base = len(self._session.sides) > 1
+        texts = (
+            estimate_text,
+            more_text if more else "",
+            prepare.reruns(self._rules.policy, has_base=has_base) if self._is_rerun else "",
+        )
+        if estimate_text:
+            self._session.watcher.say("; ".join(filter(None, texts)))
 
     def _share_unchanged(self) -> None:
         """Share suites if head's agent read nothing that differs on the base. Both sides then have
@@ -529,12 +541,11 @@ class _Measuring:
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides that have no results yet and certainly run."""
+        """The first trials of both sides that have no results yet."""
         sides = self._session.sides
         for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
-            is_certain = task.side == HEAD or task.suite.key not in self._gate.earlier.unread
-            if is_certain and side.runs(task) and not side.knows(task):
+            if side.runs(task) and not side.knows(task):
                 yield task
 
     def _problems(self) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TWICE = {  # once for head, once for the base
     "judge_case": 2,
     "discover": 3,  # and that of the gate, which calls the one for head
-    "parse_outcome": 2,  # for all reports together
+    "parse_outcome": 0,  # reports take transcripts from memory
 }
 
 
