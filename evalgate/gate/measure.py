@@ -1,4 +1,5 @@
-"""Measuring head and base together: first all cases, then the reruns that the purse requests."""
+"""Measuring head and base together: one case of each agent that no earlier run knows, then all
+cases, then the reruns that the purse requests."""
 
 from __future__ import annotations
 
