@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import functools
 import hashlib
 import json
@@ -52,6 +53,11 @@ def digest(value: Any) -> str:
 def member(document: Any, key: str) -> Any:
     """A member of a JSON object; None if it is missing, or if the value is no object."""
     return document.get(key) if isinstance(document, Mapping) else None
+
+
+def matches_any(name: str, globs: Iterable[str]) -> bool:
+    """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:

@@ -297,7 +297,7 @@ class Launch:
         variables of `overrides` keep their values. Unchanged without a sandbox."""
         if sandbox is None:
             return self
-        placed = sandbox.copies.placed
+        placed = sandbox.placed
         return replace(
             self,
             command=tuple(map(placed, self.command)),

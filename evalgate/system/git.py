@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import enum
-import fnmatch
 import itertools
 import os
 import re
@@ -28,7 +27,7 @@ from urllib.parse import urlsplit
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.system import process, redact
 from evalgate.system.process import ChildStartError
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, matches_any
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
@@ -83,9 +82,7 @@ SAFE_SETTINGS = (
 def git_environment(environ: Environ) -> dict[str, str]:
     """The environment of git, without settings (`with_settings`)."""
     variables = {
-        name: value
-        for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in USER_VARIABLES)
+        name: value for name, value in environ.items() if matches_any(name, USER_VARIABLES)
     }
     return {**variables, **FIXED_VARIABLES}
 

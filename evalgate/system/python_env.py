@@ -247,7 +247,7 @@ def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> p
             )
             raise process.ChildStartError(message) from error
         command = [python, *command[1:]]
-        cwd = sandbox.copies.placed(cwd)
+        cwd = sandbox.placed(cwd)
         environment = sandbox.environment(environment)
         prefix = sandbox.agent.prefix
     return process.run_to_end(
@@ -622,9 +622,7 @@ def _poetry_arguments(
     except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # paths in the project are paths in the copy
-        lines = [
-            line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines
-        ]
+        lines = [line.replace(needs.root, world.sandbox.placed(needs.root)) for line in lines]
     yield from ("-r", _written(folder, "poetry-requirements", lines))
     yield from ("-c", _written(folder, "poetry-constraints", pins))
 
@@ -689,8 +687,8 @@ def _uv(
         cache = sandbox.folder / "uv"
         sandbox.make_folder(cache, is_empty=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        full_command = [*map(sandbox.copies.placed, full_command)]
-        cwd = sandbox.copies.placed(cwd)
+        full_command = [*map(sandbox.placed, full_command)]
+        cwd = sandbox.placed(cwd)
         prefix = sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # an edit of an environment's file must not change uv's cache

@@ -33,7 +33,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, member
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, matches_any, member
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
@@ -195,9 +195,7 @@ class MockRules:
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
         """The rules of a tool in order: those under its own name, then those under patterns that
         match it."""
-        matching_names = [
-            name for name in self._mocks.tools if json_match.matches_any(tool, [name])
-        ]
+        matching_names = [name for name in self._mocks.tools if matches_any(tool, [name])]
         names = sorted(matching_names, key=lambda name: name != tool)
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):

@@ -104,7 +104,7 @@ def test_what_fails_for_good_is_told_with_the_next_step(
 ) -> None:
     double.fail(PULL, times=99, **fault)
     failed = failed_with(lambda: pull(client))
-    assert failed.kind == kind
+    assert failed.kind is GitHubFault[kind.upper()]
     assert told in f"{failed.message} {failed.hint}"
     assert failed.message.startswith("could not read the pull request: ")
     assert failed.exit_code is ExitCode.NOT_MEASURED
