@@ -148,7 +148,7 @@ class ToolCalls:
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
             )
         self._running.discard(tool_result.call)
-        self._tools.keep(self._asked[tool_result.call], tool_result.reply)
+        self._tools.keep(self._asked[tool_result.call], tool_result)
         return None
 
     def due_in(self) -> float | None:

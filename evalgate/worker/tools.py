@@ -505,6 +505,9 @@ class Tools:
 
         Its arguments are sent by name, with defaults, so that `f("Oslo")` and `f(city="Oslo")` are
         one call."""
+        session_tools = self._session_tools
+        if session_tools is None:
+            return function
         tool = name or function.__name__
         signature = inspect.signature(function)
 
@@ -517,18 +520,14 @@ class Tools:
 
             @wraps(function)
             async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
-                if self._session_tools is None:
-                    return await function(*positional, **keywords)
-                call = self._session_tools.ask(tool, arguments_of(positional, keywords))
+                call = session_tools.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
             return ask_first_async
 
         @wraps(function)
         def ask_first(*positional: Any, **keywords: Any) -> Any:
-            if self._session_tools is None:
-                return function(*positional, **keywords)
-            return self._session_tools.ask(tool, arguments_of(positional, keywords)).wait(
+            return session_tools.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ToolFile, ToolOutcome
+from evalgate.agents.base import ToolReply
+from evalgate.config.gate_file import RuleShape
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, Redactor, digest_of, mapped_json
@@ -159,7 +160,7 @@ class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
-class RecordedCall(ToolOutcome, ToolFile):
+class RecordedCall(ToolReply, RuleShape):
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
     tool: str
@@ -178,7 +179,7 @@ class RecordedCall(ToolOutcome, ToolFile):
         return self.tool, args_text(self.args), self.nth
 
 
-class CassetteWire(ToolFile):
+class CassetteWire(RuleShape):
     """The file."""
 
     evalgate_cassette: Literal[1]
@@ -215,14 +216,13 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     tool's order, because a model reads them in that order."""
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
-        reply = entry.reply
         call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
         call |= (
-            {"error": dataclasses.asdict(reply.error)}
-            if reply.error
-            else {"response": reply.response}
+            {"error": dataclasses.asdict(entry.error)}
+            if entry.error
+            else {"response": entry.response}
         )
-        calls.append(call | ({"effects": dict(reply.effects)} if reply.effects else {}))
+        calls.append(call | ({"effects": entry.effects} if entry.effects else {}))
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
@@ -239,16 +239,12 @@ def file_name(suite: str, case_id: str) -> str:
     """The file `<suite slug>/<case id>.json`. Two cases never share a file, and a plain case id is
     the name of its file."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
-    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
+    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{digest_of(suite, 6)}"
     name = _plain_name(case_id)[:NAME_LENGTH]
     if name != case_id or name.lower() in RESERVED_NAMES:
-        name = f"{name}-{_digest(case_id, 8)}"
+        name = f"{name}-{digest_of(case_id, 8)}"
     return f"{slug}/{name}.json"
 
 
 def _plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
-
-
-def _digest(text: str, length: int) -> str:
-    return digest_of(text, length)

@@ -19,15 +19,14 @@ from evalgate.agents.base import (
     RunTool,
     ToolAnswer,
     ToolError,
-    ToolFile,
     ToolMode,
-    ToolOutcome,
     ToolReply,
     Unmatched,
 )
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.config import yaml
+from evalgate.config.gate_file import RuleShape
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
@@ -39,7 +38,7 @@ LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
 
 
-class Latency(ToolFile):
+class Latency(RuleShape):
     """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
 
     seconds: Delay = 0.0
@@ -53,7 +52,7 @@ class Latency(ToolFile):
         return value
 
 
-class CallPattern(ToolFile):
+class CallPattern(RuleShape):
     """The calls that a rule answers.
 
     `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
@@ -81,7 +80,7 @@ class CallPattern(ToolFile):
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
 
 
-class MockRule(ToolOutcome, CallPattern):
+class MockRule(ToolReply, CallPattern):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
     answers."""
 
@@ -104,7 +103,7 @@ class MockRule(ToolOutcome, CallPattern):
         return self
 
 
-class MockFile(ToolFile):
+class MockFile(RuleShape):
     """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
@@ -189,7 +188,7 @@ class MockRules:
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            return Replied(reply=rule.reply, delay_s=delay_s)
+            return Replied(reply=rule, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
@@ -280,7 +279,7 @@ class ConversationTools:
                 entry = self._find(call.tool, args, nth)
                 if entry is None:
                     return self._not_recorded(call.tool, args, nth)
-                return Replied(reply=entry.reply)
+                return Replied(reply=entry)
             case ToolMode.MOCK:
                 if call.kind is CallKind.LISTING:
                     return RunTool(report=False)

@@ -190,7 +190,7 @@ def test_refused_is_never_run() -> None:
 
 
 def test_what_a_wrapped_function_says_of_itself() -> None:
-    wrapped = tools.Tools(None).wrap(add)
+    wrapped = tools.Tools(SessionTools(print, "s1")).wrap(add)
     assert (wrapped.__name__, wrapped.__wrapped__) == ("add", add)  # type: ignore[attr-defined]  # functools.wraps sets it
 
 

@@ -9,7 +9,6 @@ import importlib.metadata
 import inspect
 import json
 import pkgutil
-import platform
 import re
 import sys
 import threading
@@ -454,13 +453,7 @@ class FrameworkHost(server.Host, ABC):
                 )
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
-        return {
-            "framework": self.package,
-            "framework_version": version,
-            "python": platform.python_version(),
-            "interpreter": sys.executable,
-            "agent": call,
-        }
+        return {"framework": self.package, "framework_version": version, "agent": call}
 
     def models(self) -> list[str]:
         """The agent's model."""
