@@ -79,6 +79,13 @@ def mapped_json(
     return change(document)
 
 
+def mapped_texts(document: Any, change: Callable[[str], str]) -> Any:
+    """The same JSON with `change` applied to every text and key."""
+    return mapped_json(
+        document, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf, key=change
+    )
+
+
 @dataclass_transform(
     frozen_default=True,
     kw_only_default=True,

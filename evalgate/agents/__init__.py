@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -17,6 +16,7 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
+from evalgate.values import JsonObject
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -53,7 +53,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults: dict[str, Any] = {}
+    defaults: JsonObject = {}
     if settings.python != "auto":
         defaults["python"] = settings.python
     if settings.requirements:

@@ -40,6 +40,10 @@ LABEL_WIDTH = 100
 # --- tools: the calls that a worker asks about, and the answers ---
 
 
+class ToolFile(RuleShape):
+    """A part of a cassette or of a mock file; unknown keys are errors."""
+
+
 class ToolMode(enum.StrEnum):
     """The source of the answers of an agent's tools."""
 

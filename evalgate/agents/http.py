@@ -44,7 +44,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, Redactor, mapped_json, member
+from evalgate.values import Environ, Json, JsonObject, Redactor, mapped_json, member
 from evalgate.worker import errors
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -242,7 +242,7 @@ class EndpointConversation(EndpointTurns):
                 ("assistant", turns.answer(turn)),
             )
         ]
-        self._values: dict[str, Any] = {
+        self._values: JsonObject = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
             "user_id": session.user_id,
             "app_name": session.app_name,

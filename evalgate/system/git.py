@@ -231,7 +231,7 @@ class Git:
             words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
             raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
         if finished.returncode != 0:
-            message = words.strip() or f"it {finished.ended}"
+            message = words.strip() or f"it {finished}"
             raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
         return finished.stdout.last_bytes()
 
@@ -374,7 +374,7 @@ def _read(root: Path, environ: Environ, *arguments: str, **more: Any) -> bytes:
     """The output of a command that only reads the repository of `root`, run there. Raises
     UnavailableError."""
     source = find_source(root)
-    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
+    git = Git(environment=git_environment(environ), settings=SAFE_SETTINGS)
     options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
     return git.run(*options, *arguments, cwd=str(root), **more)
 
@@ -428,11 +428,6 @@ def _without_filters(root: Path, environ: Environ) -> list[tuple[str, str]]:
     return [(f"{name}.{key}", value) for name in sorted(names) for key, value in filter_settings]
 
 
-_READ_SETTINGS = (
-    ("safe.directory", "*"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),
-)
 _SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
 STATUS_TIMEOUT_S = 10.0
 

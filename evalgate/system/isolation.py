@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -209,9 +209,7 @@ class Sandbox:
                     self._say(f"copied the checkout for its processes in {seconds:.0f} s")
             return self._copies[top]
 
-    def environment(
-        self, variables: Mapping[str, str], account: Account | None = None
-    ) -> dict[str, str]:
+    def environment(self, variables: Environ, account: Account | None = None) -> dict[str, str]:
         """`variables` for its processes: with their own home, paths in the copy, and readable
         copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent

@@ -13,7 +13,7 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -78,7 +78,7 @@ class InstallSetup:
 
     environment: Environ
     cache: str
-    install_environment: Mapping[str, str] = field(default_factory=dict)
+    install_environment: Environ = field(default_factory=dict)
     log: Log = print
     tell_time: Log = lambda _: None
     sandbox: Sandbox | None = None
@@ -662,7 +662,7 @@ def _cause(detail: str) -> str:
 
 
 def _uv(
-    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Mapping[str, str]
+    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ
 ) -> process.Finished:
     """Run uv as an installer, with these settings added. Raises InstallFailed if it cannot
     start."""

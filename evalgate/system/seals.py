@@ -13,13 +13,13 @@ import itertools
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from pathlib import Path
 
 from evalgate.system import isolation
+from evalgate.system.files import new_file
 from evalgate.values import JsonObject, frozen_dataclass
 
 BYTECODE = "__pycache__"
@@ -48,15 +48,9 @@ def write(folder: Path, *, key: bytes, note: str) -> None:
     if place.parent.is_symlink():
         place.parent.unlink()  # do not write to the link's target
     place.parent.mkdir(exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f"{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)  # another user saves the cache of a container
-            file.write(b"\n".join((_digest(body), _signature(body, key), body)))
-        Path(name).replace(place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with new_file(place) as draft:
+        draft.write_bytes(b"\n".join((_digest(body), _signature(body, key), body)))
+        draft.chmod(0o644)  # another user saves the cache of a container
 
 
 def remove(folder: Path) -> None:

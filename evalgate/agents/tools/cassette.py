@@ -11,11 +11,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ToolReply
-from evalgate.config.gate_file import RuleShape
+from evalgate.agents.base import ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, digest_of, mapped_json
+from evalgate.values import Json, JsonObject, digest_of, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -46,13 +45,6 @@ def args_text(args: Json) -> str:
 def sorted_keys(value: Any) -> Any:
     """The same JSON with sorted keys in every object."""
     return json.loads(json.dumps(value, sort_keys=True))
-
-
-def redacted(value: Any, redact: Redactor) -> Any:
-    """The same JSON with `redact` applied to every text and key."""
-    return mapped_json(
-        value, lambda member: redact(member) if isinstance(member, str) else member, key=redact
-    )
 
 
 def matches(recorded: Any, actual: Any) -> bool:
@@ -160,7 +152,7 @@ class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
-class RecordedCall(ToolReply, RuleShape):
+class RecordedCall(ToolReply, ToolFile):
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
     tool: str
@@ -179,7 +171,7 @@ class RecordedCall(ToolReply, RuleShape):
         return self.tool, args_text(self.args), self.nth
 
 
-class CassetteWire(RuleShape):
+class CassetteWire(ToolFile):
     """The file."""
 
     evalgate_cassette: Literal[1]

@@ -19,6 +19,7 @@ from evalgate.agents.base import (
     RunTool,
     ToolAnswer,
     ToolError,
+    ToolFile,
     ToolMode,
     ToolReply,
     Unmatched,
@@ -26,19 +27,26 @@ from evalgate.agents.base import (
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.config import yaml
-from evalgate.config.gate_file import RuleShape
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, matches_any, member
+from evalgate.values import (
+    Json,
+    JsonObject,
+    Redactor,
+    frozen_dataclass,
+    mapped_texts,
+    matches_any,
+    member,
+)
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
 
 
-class Latency(RuleShape):
+class Latency(ToolFile):
     """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
 
     seconds: Delay = 0.0
@@ -52,7 +60,7 @@ class Latency(RuleShape):
         return value
 
 
-class CallPattern(RuleShape):
+class CallPattern(ToolFile):
     """The calls that a rule answers.
 
     `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
@@ -103,7 +111,7 @@ class MockRule(ToolReply, CallPattern):
         return self
 
 
-class MockFile(RuleShape):
+class MockFile(ToolFile):
     """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
@@ -256,7 +264,7 @@ class ConversationTools:
 
     def answer(self, call: PendingCall) -> ToolAnswer:  # noqa: PLR0911 - a row each
         """See agents.base.TrialTools."""
-        args: Json = cassette.redacted(call.args, self._redact)
+        args: Json = mapped_texts(call.args, self._redact)
         call_key = (call.tool, cassette.args_text(args))
         self._counts[call_key] += 1
         nth = self._nth[call.number] = self._counts[call_key]
@@ -294,13 +302,13 @@ class ConversationTools:
         result = (
             {"error": ToolError(type=error.type, message=redact(error.message))}
             if error
-            else {"response": cassette.redacted(reply.response, redact)}
+            else {"response": mapped_texts(reply.response, redact)}
         )
         recorded_call = RecordedCall(
             tool=call.tool,
-            args=cassette.redacted(call.args, redact),
+            args=mapped_texts(call.args, redact),
             nth=self._nth[call.number],
-            effects=cassette.redacted(reply.effects, redact),
+            effects=mapped_texts(reply.effects, redact),
             **result,
         )
         self._recorded.append(recorded_call)

@@ -59,21 +59,25 @@ UNCHANGED: Mapping[int, Any] = {}
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class Call(RuleShape):
+class PagePart(RuleShape):
+    """A part of a request."""
+
+
+class Call(PagePart):
     """A tool call that a case expects."""
 
     name: str = Field(min_length=1)
     args: JsonObject = Field(default_factory=dict)
 
 
-class File(RuleShape):
+class File(PagePart):
     """A file for the agent, in base64."""
 
     mime: str = Field(pattern=r"^[\w.+-]{1,60}/[\w.+-]{1,90}$")
     data: str = Field(pattern="^[A-Za-z0-9+/]*={0,2}$")
 
 
-class FunctionResponse(RuleShape):
+class FunctionResponse(PagePart):
     """The answer to a call that waits for one."""
 
     id: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, get_args
 
@@ -222,15 +221,11 @@ async def _note_call_async(_: Session, tool: Any, run: Original, arguments: Mess
         return await run()
 
 
-@contextmanager
-def _call_of(tool: Any, arguments: Message) -> Iterator[None]:
+def _call_of(tool: Any, arguments: Message) -> AbstractContextManager[None]:
     """Note a tool's call: its methods do not get the model's arguments, or the call's number."""
     _guard(type(tool))
-    token = CALL.set((arguments.get("tool_call_id") or "", arguments["tool_input"]))
-    try:
-        yield
-    finally:
-        CALL.reset(token)
+    call = (arguments.get("tool_call_id") or "", arguments["tool_input"])
+    return frameworks.bound(CALL, call)
 
 
 def _guard(tool_class: type) -> None:
