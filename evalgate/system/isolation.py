@@ -455,12 +455,12 @@ def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
         IMAGE_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
         yield IMAGE_FOLDER  # it is removed with the container
         return
-    folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
-    folder.chmod(0o711)
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix="evalgate-", dir="/var/tmp", ignore_cleanup_errors=True
+    ) as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o711)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -194,10 +194,8 @@ def _find_interpreter(
     folder = Path(request.folder)
     root = Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    local_pythons = [
-        str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()
-    ]
-    candidates = list(dict.fromkeys([*local_pythons, *_on_path(world)]))
+    pythons = (place / ".venv" / "bin" / "python" for place in places)
+    candidates = list(dict.fromkeys([*map(str, filter(Path.is_file, pythons)), *_on_path(world)]))
     for python in candidates:
         if not request.framework or _can_import(python, request.framework, request.root, world):
             if rules:
