@@ -799,7 +799,7 @@ class Host(server.Host):
 
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
-        self._patches.restore()
+        self._patches.close()
         if self.loaded.closing is not None:
             await self.loaded.closing.aclose()
         for agent in _tree(self.loaded.root_agent):

@@ -72,19 +72,11 @@ def matches(recorded: Any, actual: Any) -> bool:
 
 def _has_pieces(pieces: Sequence[str], text: str) -> bool:
     """True if a text consists of the pieces in this order, with any text between them."""
-    prefix, *inner_pieces, suffix = pieces
-    if len(text) < len(prefix) + len(suffix) or not (
-        text.startswith(prefix) and text.endswith(suffix)
-    ):
-        return False
-    start = len(prefix)
-    stop = len(text) - len(suffix)
-    for piece in inner_pieces:
-        position = text.find(piece, start, stop)
-        if position < 0:
-            return False
-        start = position + len(piece)
-    return True
+    prefix, *inner_pieces, suffix = map(re.escape, pieces)
+    # the first place of a piece leaves the most room for the others: no other place is tried
+    inner_patterns = (f"(?>.*?{piece})" for piece in inner_pieces)
+    pattern = "".join((prefix, *inner_patterns, ".*", suffix))
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
 def _whole_as_integer(value: Any) -> Any:

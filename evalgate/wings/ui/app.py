@@ -72,15 +72,6 @@ class PageServer:
         self._space = space
         self._read_only = read_only
 
-    def routes(self) -> list[Route]:
-        """The routes of all requests."""
-        return [
-            Route("/", self.page),
-            Route("/api/state", self.state),
-            Route("/api/events", self.events),
-            Route("/api/{name}", self.answer, methods=["POST"]),
-        ]
-
     async def page(self, request: Request) -> Response:
         """The page of a run alongside a base."""
         head, base = map(request.query_params.get, ("head", "base"))
@@ -152,9 +143,13 @@ class PageServer:
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
     """The application, behind a guard that asks for the token."""
     pages = PageServer(space, read_only=read_only)
-    return Guard(
-        Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}"
-    )
+    routes = [
+        Route("/", pages.page),
+        Route("/api/state", pages.state),
+        Route("/api/events", pages.events),
+        Route("/api/{name}", pages.answer, methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), port=port, token=token, cookie=f"evalgate-{port}")
 
 
 def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:

@@ -226,5 +226,5 @@ def test_what_is_replaced_is_put_back(owner: Any) -> None:
     for number in range(2):  # one upon the other
         patches.set(owner, "here", number)
     assert owner.here == 1
-    patches.restore()
+    patches.close()
     assert (dict(vars(owner)), owner.here) == (before, value)
