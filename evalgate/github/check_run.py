@@ -55,7 +55,7 @@ def start(
         "output": _output_json(output),
     }
     link = {"details_url": details_url} if details_url else {}
-    return client.send(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
+    return client.call(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
 
 
 def update(client: Client, check: CheckRun, output: Output) -> None:
@@ -104,7 +104,7 @@ def fit(text: str, *, most_bytes: int = MOST_BYTES, note: str = _CUT_NOTE) -> st
 
 
 def _update(client: Client, check: CheckRun, body: Json) -> None:
-    client.send(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
+    client.call(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
 
 
 def _output_json(output: Output) -> JsonObject:

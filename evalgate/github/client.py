@@ -360,16 +360,17 @@ class Client:
         """Limit the time of all calls and waits from now on; other threads may call it."""
         self._ends = time.monotonic() + seconds
 
-    def fetch(
+    def call(
         self,
         endpoint: Endpoint,
         shape: type[Reply],
         *,
         query: Mapping[str, str] | None = None,
+        body: Json | None = None,
         **values: object,
     ) -> Reply:
-        """GET an object. Raises GitHubFailed."""
-        answer = self._answer(endpoint, self._url(endpoint, values, query))
+        """The object that a call returns. Raises GitHubFailed."""
+        answer = self._answer(endpoint, self._url(endpoint, values, query), body=body)
         return _parse(endpoint, answer, shape.model_validate_json)
 
     def fetch_all(
@@ -397,13 +398,6 @@ class Client:
                 raise _fault_failure(endpoint, fault) from None
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
-
-    def send(
-        self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object
-    ) -> Reply:
-        """POST or PATCH. Raises GitHubFailed."""
-        answer = self._answer(endpoint, self._url(endpoint, values), body=body)
-        return _parse(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> None:
         """DELETE, if it is still there. Raises GitHubFailed."""
