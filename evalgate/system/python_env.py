@@ -584,16 +584,18 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
             *("--no-install-project", "--no-install-workspace"),
             *(*cache_options, *selection, "--python", python),
         ]
-    pip = ["pip", "install", *cache_options, *needs.newest, "--python", python]
+    newest = [text for text in needs.specifiers if text.startswith(python_needs.EXCLUDE_NEWER)]
+    pip = ["pip", "install", *cache_options, *newest, "--python", python]
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
     omitted_files = () if complete else needs.further_files
     files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    options = (python_needs.EXCLUDE_NEWER, python_needs.OVERRIDE)
-    specifiers = [name for name in needs.specifiers if not name.startswith(options)]
-    if needs.overrides:
-        selection += ["--override", _written(folder, "overrides", needs.overrides)]
+    overrides = [text for text in needs.specifiers if text.startswith(python_needs.OVERRIDE)]
+    if overrides:
+        names = (text.removeprefix(python_needs.OVERRIDE) for text in overrides)
+        selection += ["--override", _written(folder, "overrides", names)]
+    specifiers = [text for text in needs.specifiers if text not in (*newest, *overrides)]
     return [*pip, *files, *selection, "--", *specifiers]
 
 

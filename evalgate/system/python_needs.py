@@ -27,6 +27,8 @@ with them, and an agent may import packages that only they contain."""
 
 EXCLUDE_NEWER = "--exclude-newer="
 OVERRIDE = "--override="
+"""Options among the specifiers: no package is newer than this day; any version of this package,
+whatever requires another."""
 
 _NAME = re.compile(r"[\w.-]+")
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
@@ -88,19 +90,6 @@ class Needs:
         return tuple(
             str(place) for folder in folders for place in (folder / "src", folder) if place.is_dir()
         )
-
-    @property
-    def newest(self) -> tuple[str, ...]:
-        """The options among the specifiers, `--exclude-newer DAY`: no package is newer."""
-        return tuple(
-            specifier for specifier in self.specifiers if specifier.startswith(EXCLUDE_NEWER)
-        )
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """The options `--override NAME`: any version of this package, whatever requires another."""
-        texts = (text for text in self.specifiers if text.startswith(OVERRIDE))
-        return tuple(text.removeprefix(OVERRIDE) for text in texts)
 
     @property
     def further_files(self) -> tuple[str, ...]:

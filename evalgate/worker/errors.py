@@ -141,6 +141,8 @@ def address_of(service: Any) -> str:
 def describe(error: BaseException) -> Message:
     """The fields of `turn_failed` for an exception: `kind`, `message`, `detail` and, if known, the
     HTTP `code` and the `retry_after_s` from the provider."""
+    if isinstance(error, (ModelAnsweredError, ServiceDown, LoadFailed)):
+        return error.description
     kind = RAISED
     code = None
     retry_after_s = None

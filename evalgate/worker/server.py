@@ -533,13 +533,9 @@ class Server:
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._send_last({"type": "metric_result", **answer})
             return
-        error_types = (errors.ModelAnsweredError, errors.ServiceDown, errors.LoadFailed)
-        description = (
-            error.description if isinstance(error, error_types) else errors.describe(error)
-        )
         self._dismiss(name)
         self._sessions.pop(name, None)
-        self._send_last({"type": "turn_failed", "session": name, **description})
+        self._send_last({"type": "turn_failed", "session": name, **errors.describe(error)})
 
 
 def serve(pipe: Pipe, host: Host) -> int:

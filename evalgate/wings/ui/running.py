@@ -40,10 +40,10 @@ class Running:
         self._root = root
         self._lock = threading.Lock()
         self._child: Child | None = None
-        self._splitter = LineSplitter(limit=LONGEST_LINE)
         self._begin()
 
     def _begin(self) -> None:
+        self._splitter = LineSplitter(limit=LONGEST_LINE)
         self._about: JsonObject = {
             "running": False,
             "total": 0,
@@ -70,7 +70,6 @@ class Running:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
             self._begin()
             self._number += 1
-            self._splitter = LineSplitter(limit=LONGEST_LINE)
             # -P: do not import modules of the repository
             command = [sys.executable, "-P", "-m", __spec__.name]
             try:
