@@ -52,7 +52,7 @@ from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
+from evalgate.runner.trials import FairTasks, Outage, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
@@ -167,6 +167,7 @@ class Side:
         # trials of earlier runs, each with the start of its run (ISO 8601)
         self.reused: dict[TrialKey, str] = {}
         self._session = session
+        self._outages = {key: Outage() for key in agents}
         self.prints = session.prints
         self._criteria = criteria
         self.criterion_prints = {
@@ -301,10 +302,15 @@ class Side:
 
     def _run(self, task: Task, address: str) -> Trial | None:
         """The trial of a task, which goes to `address` of the journal; None if the end of the run
-        or of the budget interrupted it."""
+        or of the budget interrupted it. An agent whose services are down is not asked: 0
+        attempts."""
         session = self._session
+        outage = self._outages[task.suite.agent.key]
+        if (failure := outage.failure) is not None:
+            return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
             return None
+        started_at = time.monotonic()
         trial = session.runner.run(task, self.agents)
         session.budget.spend(trial.outcome)
         has_failed = isinstance(trial.outcome, AgentFailure)
@@ -312,7 +318,9 @@ class Side:
             return None
         self.keep(address, trial, task.suite.agent.key)
         # the journal has the failure without secrets
-        return (has_failed and self.journal.trial(address, task.key)) or trial
+        trial = (has_failed and self.journal.trial(address, task.key)) or trial
+        outage.note(trial.outcome, started_at=started_at)
+        return trial
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
         """Put a trial of an agent into the journal, after the agent's inputs. Raises

@@ -107,12 +107,14 @@ def instrument() -> tuple[Any, ...]:
         )
         for plugin_class in (AfterCalls, BeforeCalls)
     )
-    last_plugin.retry_options = retry_options()
+    first_plugin.before_calls = last_plugin
+    first_plugin.retry_options = retry_options()
     return first_plugin, last_plugin
 
 
 class BeforeCalls:
-    """Notes the start of each model and tool call, and asks the client to retry; see BasePlugin."""
+    """Notes the start of each model and tool call, and asks the client to retry; see BasePlugin. A
+    service that has not answered yet, also with an error, is not waited for: it may be down."""
 
     retry_options: Any = None
 
@@ -138,10 +140,15 @@ class AfterCalls:
     """Notes the end of each model and tool call, before other plugins change the answer; see
     BasePlugin."""
 
+    before_calls: Any
+    retry_options: Any = None
+
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
         if watch := server.CURRENT.get():
             answer = fields.get("llm_response")
+            if answer is not None or errors.status_of(fields.get("error")):
+                self.before_calls.retry_options = self.retry_options
             # before callbacks of the agent change it, and also for agents within tools, whose
             # events are not sent
             watch.ends(

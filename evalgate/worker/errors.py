@@ -17,6 +17,7 @@ from .pipe import Message
 RATE_LIMITED = "rate_limited"
 UNREACHABLE = "unreachable"
 MODEL_ERROR = "model_error"
+UNAUTHORIZED = "unauthorized"
 RAISED = "raised"
 
 NETWORK_MODULES = frozenset({
@@ -33,8 +34,11 @@ STATUS_WORDS = {
 }  # fmt: skip
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
-PYDANTIC_DETAIL = re.compile(r" \[type=\w+, input_value=[^\n]*|For further information visit \S+")
-"""What pydantic adds to its messages: parts of the input, which may be those of a secret."""
+NOISE = re.compile(
+    r" \[type=\w+, input_value=[^\n]*|For further information visit \S+| at 0x[0-9a-fA-F]+"
+)
+"""What pydantic adds to its messages: parts of the input, which may be those of a secret. Addresses
+in memory: reports group cases by message."""
 FRAMES_KEPT = 12
 
 
@@ -184,7 +188,7 @@ def sentence(error: BaseException) -> str:
             f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else ""
         )
     try:
-        text = " ".join(PYDANTIC_DETAIL.sub("", str(error)).split())
+        text = " ".join(NOISE.sub("", str(error)).split())
     except Exception:
         text = ""
     if len(text) > 1000:
@@ -306,7 +310,7 @@ def _package_of(module: str) -> str:
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
-    code = _status_of(error)
+    code = status_of(error)
     kind = kind_of_status(code)
     if kind is not None:
         return kind, code
@@ -320,7 +324,8 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
     ):
         return UNREACHABLE, code
     if code is not None and is_remote:
-        return MODEL_ERROR, code
+        # the Gemini API answers 400 to a wrong key
+        return UNAUTHORIZED if "API_KEY_INVALID" in str(error) else MODEL_ERROR, code
     return RAISED, None
 
 
@@ -330,8 +335,9 @@ def _from_remote_module(error: BaseException) -> bool:
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
 
 
-def _status_of(error: BaseException) -> int | None:
-    if not _from_remote_module(error):
+def status_of(error: BaseException | None) -> int | None:
+    """The HTTP status of an error; None if it has none."""
+    if error is None or not _from_remote_module(error):
         return None
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "code", "status"):
@@ -374,6 +380,8 @@ def kind_of_status(code: int | None) -> str | None:
     """The kind of an error with this HTTP status; None if the status does not say it."""
     if code == 429:
         return RATE_LIMITED
+    if code in (401, 402, 403, 407):
+        return UNAUTHORIZED
     if code == 408 or (code is not None and code >= 500):
         return UNREACHABLE
     return None
