@@ -306,7 +306,7 @@ class Side:
         attempts."""
         session = self._session
         outage = self._outages[task.suite.agent.key]
-        if (failure := outage.failure) is not None:
+        if failure := outage.failure:
             return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
             return None
@@ -335,7 +335,7 @@ class Side:
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
-            session.note_failure()
+            session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
             task.key,
             trial.outcome,
@@ -349,7 +349,7 @@ class Side:
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Store another side's trial as a trial of this side. `task`: the task of this side."""
         address = self.addresses(task).trial
-        if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
+        if self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
         self.graded[task.key] = replace(graded, reused=True)
 
@@ -404,7 +404,7 @@ class Session:
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
-        self._confirming = 0
+        self.confirming = 0
         self._cut_off = False
         self._suspects: frozenset[CaseKey] = frozenset()
 
@@ -413,25 +413,21 @@ class Session:
         after a failure. Raises UnavailableError if a journal cannot be written, because results
         that cannot be stored must not be paid for."""
         self._repeats = repeats
-        self._confirming = confirming
+        self.confirming = confirming
         self._carry_out(trials.first_rounds(repeats), only=None, wants=self._is_open)
         self._retry_lost()
-        self._confirming = 0
+        self.confirming = 0
         self.budget.release()
 
     def probe(self, cases: Collection[CaseKey], *, confirming: int = 0) -> None:
         """Run these cases once on both sides, before the first runs of all cases. `confirming`: as
         in `first`."""
         self._repeats = 1
-        self._confirming = confirming
+        self.confirming = confirming
         self._carry_out(trials.first_rounds(1), only=cases)
 
     def _is_open(self, task: Task) -> bool:
         return task.key not in self.sides[task.side].graded
-
-    def note_failure(self) -> None:
-        """Note that a run of either side failed and may need reruns."""
-        self.budget.keep_back(self._confirming)
 
     def _retry_lost(self) -> None:
         """Rerun, once, the few trials that failed because of a provider. They run at the end, when

@@ -83,9 +83,8 @@ class ModelAnsweredError(Exception):
             "kind": kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
+            "code": code,
         }
-        if code is not None:
-            self.description["code"] = code
 
 
 def name_of_code(error_code: Any) -> str:
@@ -152,13 +151,11 @@ def describe(error: BaseException) -> Message:
         "kind": kind,
         "message": sentence(error),
         "detail": user_traceback(error),
+        "code": code,
+        "retry_after_s": retry_after_s,
     }
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
-    if code is not None:
-        description["code"] = code
-    if retry_after_s is not None:
-        description["retry_after_s"] = retry_after_s
     return description
 
 
@@ -314,22 +311,21 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
     kind = kind_of_status(code)
     if kind is not None:
         return kind, code
-    is_remote = _from_remote_module(error)
-    if is_remote and NETWORK_NAMES.search(type(error).__name__):
-        return UNREACHABLE, code
+    name = type(error).__name__
     if (
-        isinstance(error, ConnectionError)
-        or type(error).__name__ == "gaierror"
+        (NETWORK_NAMES.search(name) and _from_remote_module(error))
+        or isinstance(error, ConnectionError)
+        or name == "gaierror"
         or _mcp_server(error)
     ):
         return UNREACHABLE, code
-    if code is not None and is_remote:
+    if code is not None:
         # the Gemini API answers 400 to a wrong key
         return UNAUTHORIZED if "API_KEY_INVALID" in str(error) else MODEL_ERROR, code
     return RAISED, None
 
 
-def _from_remote_module(error: BaseException) -> bool:
+def _from_remote_module(error: BaseException | None) -> bool:
     """True if a base class of the error belongs to a network library: google-adk wraps
     google-genai's errors in its own classes."""
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
@@ -337,7 +333,7 @@ def _from_remote_module(error: BaseException) -> bool:
 
 def status_of(error: BaseException | None) -> int | None:
     """The HTTP status of an error; None if it has none."""
-    if error is None or not _from_remote_module(error):
+    if not _from_remote_module(error):
         return None
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "code", "status"):

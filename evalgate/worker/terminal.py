@@ -71,12 +71,14 @@ def _parameters(command: Any, typist: Callable[[], str]) -> Iterator[str]:
         if parameter.required:
             yield from parameter.opts[:1] if parameter.param_type_name == "option" else ()
             kind = getattr(parameter, "type", None) or parameter.type_descriptor
-            for choice in [*(getattr(kind, "choices", None) or ())][:1]:
-                yield getattr(choice, "value", choice)
-                break
-            else:
-                name = getattr(kind, "name", None) or kind.annotation
-                yield "1" if name in ("integer", "float", int, float) else typist()
+            name = getattr(kind, "name", None) or kind.annotation
+            yield _text_for(getattr(kind, "choices", None), name, typist)
+
+
+def _text_for(choices: Any, kind: Any, typist: Callable[[], str]) -> str:
+    for choice in choices or ():
+        return str(getattr(choice, "value", choice))
+    return "1" if kind in (int, float, "integer", "float") else typist()
 
 
 def _arguments(parser: Any, typist: Callable[[], str]) -> Iterator[str]:
@@ -86,10 +88,8 @@ def _arguments(parser: Any, typist: Callable[[], str]) -> Iterator[str]:
     actions = [action for action in fields["_actions"] if action.required]
     for action in [*actions, *(vars(group)["_group_actions"][0] for group in groups)]:
         yield from action.option_strings[:1]
-        if action.choices:
-            yield str(next(iter(action.choices)))
-        elif action.nargs != 0:
-            yield "1" if action.type in (int, float) else typist()
+        if action.nargs != 0:
+            yield _text_for(action.choices, action.type, typist)
 
 
 def answering(module: str) -> Callable[[str], str]:
