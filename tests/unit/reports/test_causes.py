@@ -9,7 +9,7 @@ from builders import build
 from builders.build import TOOLS, WORDS, call, case, scores, turn
 from builders.scenarios import SCENARIOS, TABLE
 
-from evalgate.model import ToolCall
+from evalgate.model import FailureKind, ToolCall
 from evalgate.reports import causes, view
 
 
@@ -114,3 +114,24 @@ def test_a_list_of_causes_is_told_where_several_cases_share_one(
     outcomes: str, is_worth: bool
 ) -> None:
     assert bool(view.view_of(build.report(outcomes)).shared_causes) is is_worth
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cause"),
+    [
+        ((3, 3), "the agent gave up after 3 s (model v2)"),  # both say the same
+        ((3, 4), "the agent gave up after # s (model v#)"),  # one line for both
+    ],
+)
+def test_numbers_stay_where_all_cases_of_a_cause_have_them(
+    seconds: tuple[int, ...], cause: str
+) -> None:
+    suite = build.suite(*(case(f"c{number}", turn("Go.")) for number, _ in enumerate(seconds)))
+    done = {
+        (suite.key, f"c{number}"): [
+            build.failed(FailureKind.RAISED, f"the agent gave up after {limit} s (model v2)")
+        ]
+        for number, limit in enumerate(seconds)
+    }
+    (found,) = causes.causes_of(view.view_of(build.run_report([suite], done)).cases)
+    assert found.cause == cause
