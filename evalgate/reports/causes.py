@@ -18,8 +18,8 @@ from evalgate.values import grouped
 LIMIT = 160
 NAMED_ARGUMENTS = 3
 VALUE = 40
-VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
-"""What differs between failures of one cause: addresses, ids, numbers."""
+VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|(?<!_v)\d+(?:\.\d+)?")
+"""What differs between failures of one cause: addresses, ids, numbers; no criterion's version."""
 
 STATUSES = (
     CaseLabel.NEW,
@@ -42,31 +42,24 @@ STATUSES = (
 def causes_of(case_views: tuple[CaseView, ...]) -> tuple[FailureCause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
     groups = grouped(
-        ((case.label, cause(case, is_shared=True)), case)
+        ((case.label, cause(case)), case.key)
         for case in case_views
         if case.kind is not VerdictKind.PASS
     )
     order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
     return tuple(
-        FailureCause(
-            # a sentence that all cases have in common is shown with its numbers
-            cause=cause(cases[0]) if len({*map(cause, cases)}) == 1 else text,
-            status=phrase("label_word", label),
-            cases=tuple(case.key for case in cases),
-        )
-        for (label, text), cases in order
+        FailureCause(cause=text, status=phrase("label_word", label), cases=tuple(keys))
+        for (label, text), keys in order
     )
 
 
 @lru_cache(maxsize=4096)  # views are equal only to themselves
-def cause(case: CaseView, *, is_shared: bool = False) -> str:
+def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, else its first difference
-    without values, else the criteria that miss their thresholds. `is_shared`: without what
-    varies between cases of one cause."""
+    without values, else the criteria that miss their thresholds."""
     if not case.failing:
         sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
-        line = plain.one_line(sentence)
-        return plain.clip_end(VARYING.sub("#", line) if is_shared else line, LIMIT)
+        return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
     text = next(_differences(case, is_brief=True), "") or words.listed(
         phrase("missed", plain.label(verdict.name, 60), verdict.name in inverted_names)
