@@ -278,10 +278,7 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
         base_project = session.base.project
-        suites = [
-            replace(suite, key=base_project.name_of(key))
-            for key, suite in base_project.suites.items()
-        ]
+        suites = baseline_base.under_names(base_project.suites.values(), base_project.renamed)
         paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
