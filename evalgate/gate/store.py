@@ -18,7 +18,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -241,12 +241,12 @@ class EarlierRuns:
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
         """Keep the measurements of the sides, however the block ends. The merge keeps those of
-        shards."""
+        parts."""
         try:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if not session.settings.shard and side.journal.trials:
+                if not session.settings.is_part and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -271,9 +271,11 @@ class EarlierRuns:
         """Add reusable results to the journals of the sides."""
         if baseline_base.clock_based([rules.policy], rules.suites):
             return
+        head = session.sides[HEAD]
         for side in session.sides:
+            halves = None if side is head else head.reused
             for suite in (suite for suite in side.suites if suite.key not in side.shared):
-                take(self.entries, suite, side, repeats=session.settings.runs)
+                take(self.entries, suite, side, repeats=session.settings.runs, halves=halves)
 
 
 def progress(path: Path, *, workflow_run: str) -> str:
@@ -289,7 +291,7 @@ def progress(path: Path, *, workflow_run: str) -> str:
 
 
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
-    """Keep the journals that the shards of this workflow run left in their folders."""
+    """Keep the journals that the parts of this workflow run left in their folders."""
     store = _store(rules, context)
     run = context.workflow_run
     for folder in folders:
@@ -517,10 +519,18 @@ def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
 # --- in the journal of a side ---------------------------------------------------------------------
 
 
-def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> None:
+def take(
+    entries: Sequence[EarlierSide],
+    suite: Suite,
+    side: Side,
+    *,
+    repeats: int,
+    halves: Collection[TrialKey] | None = None,
+) -> None:
     """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
     the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
-    have other addresses. Trials in which the agent failed run again."""
+    have other addresses. Trials in which the agent failed run again. `halves`: for a base, head's
+    reused runs; a rerun of the base counts only beside its half of the pair."""
     agent = suite.agent.key
     no_inputs = Inputs()
     entries = [
@@ -536,25 +546,28 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
                 key = TrialKey(
                     suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
                 )
+                if not (key.is_first or halves is None or key in halves):
+                    break
                 is_reused = _take_trial(entries, Task(key=key, suite=suite, case=case), side)
                 if not (is_reused or key.is_first):
                     break
 
 
 def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
-    addresses = side.addresses(task)
-    if side.journal.knows(addresses.trial):
+    address, grade_addresses = side.addresses(task)
+    if side.journal.knows(address):
         return False
     agent = task.suite.agent.key
     for entry in entries:
-        trial = entry.journal.trial(addresses.trial, task.key)
+        trial = entry.journal.trial(address, task.key)
         if trial is None or isinstance(trial.outcome, AgentFailure):
             continue
-        measured_at = entry.journal.measured_at(addresses.trial)
+        measured_at = entry.journal.measured_at(address)
         if entry.is_recent(measured_at):
             side.journal.add_inputs(agent, entry.journal.inputs.get(agent, Inputs()))
             grades = {
-                name: entry.journal.grade(address) for name, address in addresses.grades.items()
+                name: entry.journal.grade(grade_address)
+                for name, grade_address in grade_addresses.items()
             }
             _put_trial(side, task, trial, grades, measured_at=measured_at, agent=agent)
             return True
@@ -623,12 +636,12 @@ def _put_trial(
 ) -> None:
     """Put a trial into the side's journal if it is not there, and the scores among its grades that
     the side does not compute by itself. `agent`: see `Journal.add_inputs`."""
-    addresses = side.addresses(task)
+    address, grade_addresses = side.addresses(task)
     side.reused[task.key] = measured_at
-    if side.journal.knows(addresses.trial):
+    if side.journal.knows(address):
         return
-    side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
-    for name, address in addresses.grades.items():
+    side.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
+    for name, grade_address in grade_addresses.items():
         grade = grades.get(name)
         if isinstance(grade, Score):
-            side.journal.add_grade(address, grade)
+            side.journal.add_grade(grade_address, grade)

@@ -564,7 +564,7 @@ def test_a_turn_that_failed_has_its_trace(open_page) -> None:
     expect(page.locator("h3")).to_have_text(["Head, turn 1", "Head, turn 2"])
     second = page.locator("h3:text('turn 2') ~ *")
     expect(second.first).to_have_text(
-        "The agent timed out in turn 2 (timeout): the agent timed out after 300 s for the turn"
+        "The agent timed out in turn 2 (timeout): the agent timed out after 300 s (`turn-timeout`)"
     )
     expect(second.locator("tbody tr", has_text="model call").last).to_contain_text("no answer")
     expect(second.get_by_text("no answer")).to_have_count(1)

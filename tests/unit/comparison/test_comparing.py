@@ -88,14 +88,13 @@ def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
     assert all(case.why for case in comparison.cases if case.status is not CaseStatus.PAIRED)
 
 
-def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
+def test_advisory_suites_and_waived_cases_have_rows_of_their_own() -> None:
     text = "FFF/PPP " * 5 + "PPP/PPP " * 5
     advisory = sides.compare(text, policy=Policy(advisory=frozenset({sides.SUITE})))
     assert [
         (row.rule.gating, row.rule.advisory, row.change.value) for row in advisory.criteria
     ] == [(False, True, "no_evidence")]
-    unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(5))
-    rows = sides.compare(text, unreliable=unreliable).criteria
+    rows = sides.compare(text, policy=sides.waiving(*range(5))).criteria
     assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in rows] == [
         (True, False, "no_evidence"),
         (False, True, "no_evidence"),
@@ -240,6 +239,22 @@ def test_whose_failure_it_is_by_fresh_runs(text: str, rule: str, origin: str) ->
         f"{text} " + "P/P " * 9, policy=Policy(threshold=ThresholdRule(rule))
     )
     assert comparison.cases[0].origin == origin
+
+
+@pytest.mark.parametrize(
+    ("text", "is_worse"),
+    [
+        # head passes what the base fails; nobody knows the second criterion
+        (f"{'P/F ' * 9}; {'?/? ' * 9}", False),
+        # only head does not know it
+        (f"{'P/F ' * 9}; {'?/P ' * 9}", True),
+        (f"{'P/P ' * 9}; {'?/P ' * 9}", True),
+    ],
+)
+def test_a_criterion_unknown_on_both_sides_makes_neither_side_worse(
+    text: str, *, is_worse: bool
+) -> None:
+    assert sides.compare(text).book.is_worse is is_worse
 
 
 def test_fresh_runs_are_counted() -> None:

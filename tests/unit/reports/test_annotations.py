@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from builders import build
+from builders import build, sides
 from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import Policy, Shard
+from evalgate.model import PlanPart, Policy
 from evalgate.model.deviations import ADKS
 from evalgate.reports import annotations as reports_annotations, terminal
 
@@ -96,7 +96,7 @@ def test_each_is_said_to_be_where_it_is() -> None:
 
 def test_a_part_tells_its_errors_and_leaves_the_rest_to_what_joins_the_parts() -> None:
     report = build.report("fail error")
-    part = dataclasses.replace(report.run, shard=Shard(index=1, of=2))
+    part = dataclasses.replace(report.run, part=PlanPart(index=1, of=2))
     told = tuple(problem(severity) for severity in Severity)
     (line,) = reports_annotations.render(dataclasses.replace(report, run=part, problems=told))
     assert line.startswith("::error file=evalgate.yml,line=1::odd thing 1")
@@ -129,6 +129,14 @@ def test_outputs() -> None:
         "judge-calls": "0",
         "judge-cost-usd": "0",
     }
+
+
+def test_the_delta_of_a_criterion_is_that_of_the_cases_that_decide() -> None:
+    last = sides.waiving(2)  # quarantined: the criterion has a second row
+    report = dataclasses.replace(
+        build.report("pass"), comparison=sides.compare("F/P F/P P/P", policy=last)
+    )
+    assert json.loads(reports_annotations.render_outputs(report)["delta"]) == {"m": -1.0}
 
 
 def test_unknown_scores_are_null() -> None:
