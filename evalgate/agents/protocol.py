@@ -364,11 +364,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
         case Unmatched():
             return {**message, "refused": answer.message}
         case Replied(reply=reply):
-            if reply.error is not None:
-                message["error"] = dataclasses.asdict(reply.error)
-            else:
-                message["response"] = reply.response
-            return message | _present(effects=dict(reply.effects or {}))
+            return message | reply.outcome()
         case _:
             assert_never(answer)
 
