@@ -149,7 +149,7 @@ def open_agents(
                 else:
                     python = missing_python(use, root=root, lender=settings.root)
                     if python and _is_lent(python, settings.root, context.environ):
-                        use = replace(use, options={**use.options, "python": str(python)})
+                        use = use.with_options({**use.options, "python": str(python)})
                     agent = agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
                     is_remote = agents.is_remote(use)
                     pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
