@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Emit, Message, dump_model
+from .pipe import Emit, Message, dump_model, present
 from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
@@ -580,12 +580,12 @@ class AdkSession:
             and errors.name_of_code(error_event.error_code) not in errors.STOPS
         ):
             raise errors.ModelAnsweredError(error_event.error_code, error_event.error_message)
-        answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
-        agents = watch.agents(authors)
-        if agents:
-            answer["agents"] = agents
-        if watch.usage:
-            answer["model_calls"] = list(watch.usage.values())
+        answer = present(
+            timings=watch.timings(),
+            invocation_id=invocation_id,
+            agents=watch.agents(authors),
+            model_calls=list(watch.usage.values()),
+        )
         if self._start.get("states") or self.live:
             answer.update(await self._read_state())
         return answer

@@ -18,7 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Emit, Message, dump_model, to_json
+from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -121,9 +121,9 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._report(answer, {**failure(error), **_effects_field(effects())})
+            self._report(answer, {**failure(error), **present(effects=effects())})
             raise
-        self._report(answer, {"response": result_json(result), **_effects_field(effects())})
+        self._report(answer, {"response": result_json(result), **present(effects=effects())})
         return result
 
     def _report(self, answer: Message, fields: Message) -> None:
@@ -184,10 +184,6 @@ def make_error(name: str, message: str) -> Exception:
         return type(class_name, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
     except Exception:
         return RuntimeError(message)
-
-
-def _effects_field(effects: Message) -> Message:
-    return {"effects": effects} if effects else {}
 
 
 CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=None)
