@@ -23,7 +23,7 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
-from . import approval, description, errors, modules, server, tools, trace
+from . import description, errors, modules, server, tools, trace
 from .pipe import Emit, Message, dump_model, present
 from .tools import Patches, SessionTools
 
@@ -595,7 +595,7 @@ class AdkSession:
         the turn goes on."""
         from google.genai import types
 
-        for _ in range(approval.MOST_ROUNDS):
+        for _ in range(tools.MOST_ROUNDS):
             answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
@@ -605,7 +605,7 @@ class AdkSession:
             ):
                 yield event
                 for call in event.get_function_calls() if self._host.approve else ():
-                    response = approval.answer(call, is_approved=self._host.approve == "always")
+                    response = tools.approval_of(call, is_approved=self._host.approve == "always")
                     if call.id in (event.long_running_tool_ids or ()) and response is not None:
                         answers[call.id] = types.FunctionResponse(
                             id=call.id, name=call.name, response=response
