@@ -40,9 +40,9 @@ from evalgate.model import (
     GateEdit,
     PlanPart,
     Policy,
+    Quarantine,
     RuleBook,
     Suite,
-    Waiver,
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
@@ -76,10 +76,10 @@ class Rules:
         """The change's own policy."""
         return self.books[0].policy
 
-    def with_waivers(self, waivers: Mapping[CaseKey, Waiver]) -> Rules:
+    def with_quarantined(self, quarantined: Mapping[CaseKey, Quarantine]) -> Rules:
         """The rules with cases that never decide, by either book."""
         books = (
-            RuleBook(policy=replace(book.policy, waivers=waivers), criteria=book.criteria)
+            RuleBook(policy=replace(book.policy, quarantined=quarantined), criteria=book.criteria)
             for book in self.books
         )
         return replace(self, books=tuple(books))

@@ -125,7 +125,7 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         evidence=book.factors.get(key, 1.0),
         why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
-        waived=key in sides.policy.waivers,
+        quarantined=key in sides.policy.quarantined,
     )
 
 

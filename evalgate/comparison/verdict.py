@@ -193,20 +193,20 @@ class _ThresholdGate:
         if case.key in self.drifted_cases:
             kind = VerdictKind.NOT_MEASURED
             case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        waiver = self.policy.waivers.get(case.key)
+        quarantine = self.policy.quarantined.get(case.key)
         if case.suite in self.policy.advisory:
-            waiver = None
+            quarantine = None
         is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
         reason = None
-        if waiver is not None:
+        if quarantine is not None:
             pass  # it needs no other reason not to block
         elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
             reason = NonBlocking.FLAKY
         elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
             reason = NonBlocking.ALLOWED
-        if (reason, waiver) == (case.nonblocking, case.waiver):
+        if (reason, quarantine) == (case.nonblocking, case.quarantine):
             return case
-        return replace(case, nonblocking=reason, waiver=waiver)
+        return replace(case, nonblocking=reason, quarantine=quarantine)
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
@@ -215,7 +215,7 @@ class _ThresholdGate:
 
     def suite_verdict(self, suite: Suite) -> SuiteVerdict:
         """The verdict on a suite by its own pass rate. Every case counts, including cases that did
-        not run, except waived ones and those that do not block."""
+        not run, except quarantined ones and those that do not block."""
         policy = self.policy
         is_advisory = suite.key in policy.advisory
         if suite.problem:
@@ -227,7 +227,7 @@ class _ThresholdGate:
                 advisory=is_advisory,
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
-        counted_cases = [case for case in case_verdicts if case.key not in policy.waivers]
+        counted_cases = [case for case in case_verdicts if case.key not in policy.quarantined]
         required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
         # old and new cases have a pass rate each: otherwise new cases could make up for failures
         groups = grouped(

@@ -36,7 +36,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import edits as reports_edits, sentences
-from evalgate.results import file as results_file, output, parts
+from evalgate.results import file as results_file, output, shards
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -72,7 +72,7 @@ def decide(
     policy, verdict, lacking = decisions[number]
     edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
     problems = (
-        *([parts.note(head.part)] if head.part and head.is_part else []),
+        *([shards.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
         *measurement.problems,
         *lacking,
@@ -254,7 +254,7 @@ def _results(
         )
         decided = {} if comparison is None else comparison.base_decided
         # every case of the base counts
-        policy = replace(report.policy, waivers={})
+        policy = replace(report.policy, quarantined={})
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = sentences.with_reasons(verdict, base, None, report.policy)
         base_report = Report(

@@ -83,7 +83,7 @@ GROUPS = {
     "flaky": UNKNOWN,
     "inconclusive": FAILED,
     "not_measured": UNKNOWN,
-    CaseLabel.WAIVED.value: UNKNOWN,
+    CaseLabel.QUARANTINED.value: UNKNOWN,
 }
 """The groups of cases that did not pass, and how much of each to show."""
 OPEN_GROUPS = ("fail", "inconclusive", "not_measured")

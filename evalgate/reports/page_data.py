@@ -263,7 +263,7 @@ def _case_and_traces(
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
     base_values = _means(case.base.trials if case.base else ())
-    waiver = case.verdict.waiver
+    quarantine = case.verdict.quarantine
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -279,7 +279,7 @@ def _case_and_traces(
         ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "waiver": waiver and [waiver.owner, waiver.expires, waiver.reason],
+        "quarantine": quarantine and [quarantine.owner, quarantine.expires, quarantine.reason],
         "past": v.report.past.get(case.key, ()),
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
