@@ -95,7 +95,7 @@ def judge_case(
     measured. Else it passes, provided that at least one criterion decides. In ADK a case with one
     passing criterion passes although other criteria have no score, and an agent failure is a
     failure."""
-    deviations = _of(criteria, deviations)
+    deviations = rules_of(criteria, deviations)
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats)
         for use in criteria
@@ -132,16 +132,7 @@ def judge_case(
     )
 
 
-def kind_of(
-    trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations
-) -> VerdictKind:
-    """The verdict kind of a single trial, for progress reports."""
-    uses = [use for use in criteria if not use.informational]
-    verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
-    return _case_kind(verdicts, _of(uses, deviations))[0]
-
-
-def _of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
+def rules_of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
     """evalgate's own rules for CES criteria, because ADK has no rules for them."""
     return OURS if any(use.is_of_ces for use in uses) else deviations
 

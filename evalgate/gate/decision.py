@@ -12,6 +12,7 @@ from evalgate import __version__, errors, reports
 from evalgate.baseline import failures
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.book import Sides
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.criteria import judges
@@ -50,10 +51,9 @@ def decide(
     context: Context,
     *,
     history: History | None = None,
-    was_run: bool = True,
 ) -> Report:
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
-    and the base's is stricter. `was_run`: this command ran the cases, and made the reruns."""
+    and the base's is stricter."""
     settings = rules.settings
     head = replace(
         measurement.head,
@@ -62,8 +62,13 @@ def decide(
         workflow_run=context.workflow_run,
     )
     drafts = [
-        _draft(head, book, comparison, rules, context, was_run=was_run)
-        for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
+        _draft(head, book, comparison, rules, context, measured=sides)
+        for book, comparison, sides in zip(
+            rules.books,
+            measurement.comparisons,
+            measurement.sides or (None,) * len(rules.books),
+            strict=True,
+        )
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
@@ -108,14 +113,14 @@ def _draft(
     rules: Rules,
     context: Context,
     *,
-    was_run: bool,
+    measured: Sides | None,
 ) -> Report:
-    """The report by one rule book."""
+    """The report by one rule book. `measured`: see `verdict_of`."""
     run = book.applied(head)
     settings = rules.settings
     policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
-    verdict, lacking = verdict_of(
-        run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run
+    verdict, problems = verdict_of(
+        run, comparison, policy=policy, quarantined_cases=rules.quarantined, measured=measured
     )
     return Report(
         run=run,
@@ -128,7 +133,7 @@ def _draft(
         criterion_judges=()
         if settings.skip_judged
         else criterion_judges(use for suite in head.suites for use in suite.criteria),
-        problems=() if was_run else lacking,
+        problems=problems,
         links=context.links,
         reproduce=context.reproduce,
         version=__version__,
@@ -166,25 +171,28 @@ def verdict_of(
     *,
     policy: Policy,
     quarantined_cases: Mapping[CaseKey, Quarantine],
-    was_run: bool = False,
+    measured: Sides | None = None,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
     """The verdict in words, and a warning if files lack reruns that failures need.
-    `quarantined_cases`: cases that never decide; `was_run`: see `decide`."""
+    `quarantined_cases`: cases that never decide. `measured`: the sides that this command ran, with
+    their reruns."""
     has_base = comparison is not None and comparison.base is not None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
     missing_reruns = 0
-    if not (has_base and was_run):  # otherwise the comparison has them
-        sides = failures.sides_of(
-            run,
-            comparison.base if comparison else None,
-            comparison if has_base else None,
-            policy=policy,
-            quarantined_cases=quarantined_cases,
-        )
+    if not (has_base and measured):  # otherwise the comparison has them
+        sides = measured
+        if sides is None or sides.base is not None or sides.policy != policy:
+            sides = failures.sides_of(
+                run,
+                comparison.base if comparison else None,
+                comparison if has_base else None,
+                policy=policy,
+                quarantined_cases=quarantined_cases,
+            )
         book, reruns = sides.book_and_reruns
         cases = sides.scored_sides[0].verdicts
-        missing_reruns = len({rerun.key for rerun in reruns})
+        missing_reruns = 0 if measured else len({rerun.key for rerun in reruns})
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
     )

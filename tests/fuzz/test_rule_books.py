@@ -230,20 +230,19 @@ def decided(
             return None
         held, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
-        comparisons = [
-            failures.compare(
-                Sides(
-                    head=book.applied(head),
-                    base=book.applied(then),
-                    policy=book.policy,
-                    recorded=failures.recorded_of(head),
-                    informational=held,
-                ),
-                origin=base.origin,
+        both = [
+            Sides(
+                head=book.applied(head),
+                base=book.applied(then),
+                policy=book.policy,
+                recorded=failures.recorded_of(head),
+                informational=held,
             )
             for book in rules.books
         ]
-        return decision.decide(Measurement(head=head, comparisons=comparisons), rules, context)
+        comparisons = [failures.compare(each, origin=base.origin) for each in both]
+        measurement = Measurement(head=head, comparisons=comparisons, sides=both)
+        return decision.decide(measurement, rules, context)
 
 
 CHANGES = st.tuples(
