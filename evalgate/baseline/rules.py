@@ -1056,33 +1056,40 @@ def _with_client_options(
     """The suite with the base's client options for its judges and its simulated users."""
     base_suite = base.project.suites.get(suite.key)
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
+    problems: list[Problem] = []
+
+    def settled(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+        options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
+        base_option_config = without(config, CLIENT_OPTIONS) | options
+        if base_option_config != config:
+            reason = "the base's count" if options else "the base has none"
+            message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
+            problems.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
+        return base_option_config
+
     criteria = []
-    problems = []
     for use in suite.criteria:
         base_config = (
             _config_of(uses[use.name])
             if use.name in uses
             else _rule_config(use, base_side.settings)
         )
-        config = _replaced(_config_of(use), base_config)
+        config = settled(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
         if config != _config_of(use):
             judge = {**use.options["judge_model_options"], "judge_model_config": config}
             options = {**use.options, "judge_model_options": judge}
             use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
-            place = use.place or Place(suite.key)
-            problems.append(_other_client(f"`{use.name}` in {suite.key}", config, place))
         criteria.append(use)
     simulator = suite.simulator
     base_settings = base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_simulator_config = base_suite.simulator.config if base_suite is not None else None
-        base_config = base_simulator_config or rule or {}
-        config = _replaced(simulator.config, base_config)
-        if config != simulator.config:
-            place = simulator.place or Place(suite.key)
-            problems.append(_other_client(f"the simulated users of {suite.key}", config, place))
-            simulator = replace(simulator, config=config)
+        base_config = (
+            (base_suite.simulator.config if base_suite is not None else None) or rule or {}
+        )
+        subject = f"the simulated users of {suite.key}"
+        config = settled(simulator.config, base_config, subject, simulator.place)
+        simulator = replace(simulator, config=config)
     return replace(suite, criteria=tuple(criteria), simulator=simulator), problems
 
 
@@ -1099,19 +1106,3 @@ def _config_of(use: CriterionUse) -> Json:
     options = use.options.get("judge_model_options")
     config = member(options, "judge_model_config")
     return config if isinstance(config, dict) else {}
-
-
-def _client_options(config: Json) -> Json:
-    return {name: value for name, value in config.items() if name in CLIENT_OPTIONS}
-
-
-def _replaced(config: Json, base_config: Json) -> Json:
-    """The configuration with the base's client options."""
-    own_options = without(config, CLIENT_OPTIONS)
-    return {**own_options, **_client_options(base_config)}
-
-
-def _other_client(subject: str, config: Json, place: Place) -> Problem:
-    reason = "the base's count" if _client_options(config) else "the base has none"
-    message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
-    return errors.note(SETTING_OF_BASE, message, place, HINT)
