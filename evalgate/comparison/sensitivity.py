@@ -10,7 +10,7 @@ import itertools
 import random
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from evalgate.comparison import threshold
@@ -75,22 +75,7 @@ def _simulate(
         asks_alone=rule is ThresholdRule.CONFIRMED,
     )
     draw = random.Random(zlib.crc32(repr((rates, rounds)).encode())).random  # noqa: S311 - no secret
-
-    def case(place: int, head_rate: float) -> CaseRuns:
-        """A case with as many runs as the purse requests. Head runs first."""
-        pairs = (PAIRS[draw() < head_rate, draw() < rates[place]] for _ in itertools.count())
-        first_pairs = [*itertools.islice(pairs, rounds)]
-        cells = [pair.cell for pair in first_pairs]
-        has_failed = Cell.FELL in cells or Cell.FAILED in cells
-        return CaseRuns(
-            key=("", str(place)),
-            rounds=first_pairs,
-            pairs=pairs,
-            alone=(draw() < head_rate for _ in itertools.count()),
-            is_failing=has_failed and rule is not ThresholdRule.ALL,
-            passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
-        )
-
+    can_rerun = rule is not ThresholdRule.ALL
     caught = []
     missed_counts = Counter[int]()
     broken_counts = Counter[int]()
@@ -99,7 +84,13 @@ def _simulate(
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
             cases = [
-                case(place, BROKEN_RATE if place in places else rate)
+                _case(
+                    place,
+                    (BROKEN_RATE if place in places else rate, rate),
+                    draw,
+                    rounds=rounds,
+                    can_rerun=can_rerun,
+                )
                 for place, rate in enumerate(rates)
             ]
             purse, _ = play(cases, terms)
@@ -113,4 +104,28 @@ def _simulate(
         place
         for place in sorted(broken_counts)
         if missed_counts[place] > OFTEN_MISSED * broken_counts[place]
+    )
+
+
+def _case(
+    place: int,
+    rates: tuple[float, float],
+    draw: Callable[[], float],
+    *,
+    rounds: int,
+    can_rerun: bool,
+) -> CaseRuns:
+    """A case with as many runs as the purse requests. `rates`: its pass rates, head's first."""
+    head_rate, base_rate = rates
+    # head runs first
+    pairs = (PAIRS[draw() < head_rate, draw() < base_rate] for _ in itertools.count())
+    first_pairs = [*itertools.islice(pairs, rounds)]
+    cells = [pair.cell for pair in first_pairs]
+    return CaseRuns(
+        key=("", str(place)),
+        rounds=first_pairs,
+        pairs=pairs,
+        alone=(draw() < head_rate for _ in itertools.count()),
+        is_failing=can_rerun and (Cell.FELL in cells or Cell.FAILED in cells),
+        passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
     )
