@@ -7,7 +7,7 @@ import difflib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -861,7 +861,18 @@ def settings_in_force(
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
     trusted_settings = {name: _trusted(settings, name, base_side.settings) for name in names}
-    notices = [*_notices(settings, trusted_settings, base_side)]
+    of_action = config.names_with(Settings, Door.ACTION)
+    notices = [
+        *base_side.notices(
+            settings,
+            trusted_settings,
+            lambda name: (
+                config_settings.input_name(name),
+                settings.place_of(name),
+                HINT_INPUT if name in of_action else HINT,
+            ),
+        )
+    ]
     judge = settings.gate_file.judge
     if names:
         judge, judge_notices = _judge(settings, base_side, is_guarded=context.is_pull_request)
@@ -942,19 +953,28 @@ class _BaseSettings:
             else cls(None, "the base has no evalgate.yml yet")
         )
 
-    def notice(
-        self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str
-    ) -> Problem:
-        """The value that is in force, and the change's value."""
-        if self.settings is not None:
-            message = (
-                f"`{name}`: the base's evalgate.yml counts ({_quoted(base_setting)}), "
-                f"not this change's ({_quoted(head_setting)})"
-            )
-        else:
-            suffix = f"; the value in force is {_quoted(base_setting)}" if base_setting else ""
-            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{suffix}"
-        return errors.note(SETTING_OF_BASE, message, place, hint)
+    def notices(
+        self,
+        head: object,
+        trusted: Json,
+        describe: Callable[[str], tuple[str, Place | None, str]],
+    ) -> Iterator[Problem]:
+        """A notice about each of head's settings that differs from the one in force (`trusted`).
+        `describe`: its name for users, its place, and a hint."""
+        for setting, value in trusted.items():
+            if getattr(head, setting) == value:
+                continue
+            head_text = _quoted(getattr(head, setting))
+            name, place, hint = describe(setting)
+            if self.settings is not None:
+                message = (
+                    f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
+                    f"not this change's ({head_text})"
+                )
+            else:
+                suffix = f"; the value in force is {_quoted(value)}" if value else ""
+                message = f"`{name}` of this change's evalgate.yml ({head_text}) does not count: {self.reason}{suffix}"
+            yield errors.note(SETTING_OF_BASE, message, place, hint)
 
 
 def _quoted(value: Any) -> str:
@@ -993,21 +1013,6 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _notices(
-    settings: Settings, trusted_settings: Json, base_side: _BaseSettings
-) -> Iterator[Problem]:
-    """A notice about each of head's settings that differs from the one in force."""
-    for name, base_setting in trusted_settings.items():
-        head_setting = getattr(settings, name)
-        if head_setting != base_setting:
-            label = config_settings.input_name(name)
-            place = settings.place_of(name)
-            hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
-            yield base_side.notice(
-                label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint
-            )
-
-
 def _judge(
     settings: Settings, base_side: _BaseSettings, *, is_guarded: bool
 ) -> tuple[JudgeRule, list[Problem]]:
@@ -1023,16 +1028,11 @@ def _judge(
     ):
         trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
     notices = [
-        base_side.notice(
-            f"judge.{name}",
-            base_setting=value,
-            head_setting=getattr(head_judge, name),
-            place=place,
-            hint=HINT,
+        *base_side.notices(
+            head_judge,
+            trusted_options,
+            lambda name: (f"judge.{name}", settings.place_of("judge", name), HINT),
         )
-        for name, value in trusted_options.items()
-        for place in (settings.place_of("judge", name),)
-        if getattr(head_judge, name) != value
     ]
     names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
     if is_guarded and base_side.settings is None and not notices and names:
