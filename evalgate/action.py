@@ -26,7 +26,7 @@ from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Posting
 from evalgate.model import Report
-from evalgate.results import output
+from evalgate.results import journal as journals, output
 from evalgate.system import isolation, process, redact
 from evalgate.text import words, workflow_commands
 from evalgate.values import Environ
@@ -189,11 +189,13 @@ def conclude(
     """Post, and write as the step's outputs, that a gate which was ended from outside has no
     verdict, and why; return the exit code. `journal`: head's, if it is not at its usual place."""
     outcome = _StepOutcome(reason=reason)
-    say(workflow_commands.render_command("error", reason))
     try:
         with errors.paths_explained():
             settings, event = _read_request(environ)
             path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
+            if not journals.is_free(path):
+                raise journals.in_use(path)
+            say(workflow_commands.render_command("error", reason))
             progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"
@@ -361,8 +363,8 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
 def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
     has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    # a shard posts nothing; the job that merges the shards does
-    if settings.shard or not (has_place and event.head.sha and environ.get("GITHUB_REPOSITORY")):
+    # a part posts nothing; the job that merges the parts does
+    if settings.is_part or not (has_place and event.head.sha and environ.get("GITHUB_REPOSITORY")):
         return None
     # the change's evalgate.yml may turn reports off, and may not count
     is_wanted = settings.check_run or settings.comment != "off"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -17,6 +15,7 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
+from evalgate.values import JsonObject
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -53,7 +52,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults: dict[str, Any] = {}
+    defaults: JsonObject = {}
     if settings.python != "auto":
         defaults["python"] = settings.python
     if settings.requirements:
@@ -64,7 +63,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options
     )
-    return replace(use, options=options)
+    return use.with_options(options)
 
 
 def options_of(use: AgentUse) -> BaseModel:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
+from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.protocol import (
     ArtifactMessage,
     EndedMessage,
@@ -47,7 +47,7 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass, mapped_json
+from evalgate.values import Environ, Json, frozen_dataclass, mapped_texts
 from evalgate.worker import inputs
 
 EXCERPT = 200
@@ -119,18 +119,6 @@ class Mailbox:
     """The mail of one conversation, or the result of one metric, each with the steps before it.
     `steps`: those since the last mail; they wake no thread. `hear`: gets each step at once, in
     another thread."""
-
-    __slots__ = (
-        "bytes",
-        "entered",
-        "events",
-        "hear",
-        "mail",
-        "name",
-        "phase",
-        "stalled_s",
-        "steps",
-    )
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
@@ -297,13 +285,11 @@ class Launch:
         variables of `overrides` keep their values. Unchanged without a sandbox."""
         if sandbox is None:
             return self
-        placed = sandbox.copies.placed
+        placed = sandbox.placed
         return replace(
             self,
             command=tuple(map(placed, self.command)),
-            hello=mapped_json(
-                self.hello, lambda leaf: placed(leaf) if isinstance(leaf, str) else leaf
-            ),
+            hello=mapped_texts(self.hello, placed),
             cwd=placed(self.cwd),
             environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,
@@ -319,15 +305,14 @@ class Questions:
         self._lock = threading.Lock()
         self._questions: set[str] = set()
         self._characters = 0
-        self._is_opaque = False
         self._is_answered = False
 
     def add(self, message: InputsMessage) -> None:
         """Add a worker's questions. Too many count as `everything`."""
         with self._lock:
             self._is_answered = True
-            self._is_opaque |= message.opaque
-            new_questions = set(message.questions) - self._questions
+            new_questions = {*message.questions, *([inputs.NAMES] if message.opaque else ())}
+            new_questions -= self._questions
             self._characters += sum(map(len, new_questions))
             if (
                 len(self._questions) + len(new_questions) > MOST_QUESTIONS
@@ -337,12 +322,10 @@ class Questions:
             if inputs.EVERYTHING not in self._questions:
                 self._questions |= new_questions
 
-    def value(self) -> AgentInputs | None:
+    def value(self) -> frozenset[str] | None:
         """All questions; None if no worker reported any."""
         with self._lock:
-            if not self._is_answered:
-                return None
-            return AgentInputs(questions=frozenset(self._questions), is_opaque=self._is_opaque)
+            return frozenset(self._questions) if self._is_answered else None
 
 
 class Worker:

@@ -364,7 +364,7 @@ def _checked_out(
     root = None
     no_agent = False
     base_failed = False
-    notes = [*origin.notes, *checkout.notes]
+    notes = [*checkout.notes]
     try:
         base_project = read(settings, checkout.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, checkout)
@@ -385,7 +385,7 @@ def _checked_out(
         root = checkout.root
         notes += _lend(settings, suites, context, base_project, root)
     return Base(
-        origin=replace(origin, notes=tuple(notes)),
+        origin=origin.with_notes(notes),
         root=root,
         top=checkout.tree,
         project=base_project,
@@ -547,12 +547,12 @@ def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(str(Sentence("base_unknown_driver", use.driver)))
+        return opening.absent(str(Sentence("base_unknown_driver", use.driver)), unusable=True)
     except ValidationError as error:
         first_error = error.errors()[0]
         location = ".".join(str(step) for step in first_error["loc"])
         problem = Sentence("base_driver_options", use.driver, location, words.fault(first_error))
-        return opening.unusable(str(problem))
+        return opening.absent(str(problem), unusable=True)
     return use
 
 

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate import config
 from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import LONGEST_S, GateFile
+from evalgate.config.gate_file import LONGEST_S, GateFile, RuleShape
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
@@ -46,10 +46,8 @@ Listed = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
 
 
-class AgentBudget(BaseModel):
+class AgentBudget(RuleShape):
     """Limits on the runs of agents, both sides together; None: no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     agent_calls: int | None = Field(default=None, ge=1, description="Runs of a case.")
     tokens: int | None = Field(default=None, ge=1)
@@ -458,6 +456,11 @@ class Settings(BaseModel):
         """The place of a part of evalgate.yml, or of its nearest parent there."""
         return Place("evalgate.yml") if self.places is None else self.places(*path)
 
+    @property
+    def is_part(self) -> bool:
+        """True if other runs measure other cases of the plan."""
+        return bool(self.shard)
+
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""
         if self.places is None:
@@ -466,7 +469,6 @@ class Settings(BaseModel):
         return next((place for place in places if place.json_path != "$"), None)
 
 
-OLD_QUARANTINE = "evalgate-quarantine.yml"
 REMOVED: Mapping[str, str] = {
     "data_branch": "Write `baseline-folder: .cache/evalgate/base` instead, which the action `gate` keeps.",
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",

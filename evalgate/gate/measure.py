@@ -92,6 +92,10 @@ class Measurement:
     # by each rule book, if they have just been measured, with their reruns
     sides: Sequence[Sides] = ()
 
+    def by_book(self) -> Iterator[tuple[Comparison | None, Sides | None]]:
+        """The comparison and the sides by each rule book."""
+        return itertools.zip_longest(self.comparisons, self.sides)
+
 
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
@@ -126,7 +130,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             moment=context.moment,
             panel=panel,
             limiters=limiters,
-            shard=rules.shard,
+            part=rules.part,
         )
         criteria_by_suite = _criteria(
             rules,
@@ -184,7 +188,7 @@ def _begin_watches(
             begin(tree.top, tree.top)
     else:
         for sandbox in (side_isolation.head, side_isolation.base, side_isolation.metrics):
-            sandbox.copies.ready.append(begin)
+            sandbox.ready.append(begin)
 
 
 def _open_agents(
@@ -404,7 +408,7 @@ def measure(session: GateSession, context: Context) -> Measurement:
 
 class _Measuring:
     """The phases of a run, and their results so far. `planned`: all cases of the plan, also of
-    other shards; `cause`: the part of the change that may have made the base's agent fail; `taken`:
+    other parts; `cause`: the part of the change that may have made the base's agent fail; `taken`:
     the reused results per side."""
 
     def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
@@ -414,7 +418,7 @@ class _Measuring:
         self._is_of_change = context.is_pull_request
         self._rules = session.rules
         self._base = session.base
-        self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
+        self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
         self._unpaired: Mapping[CaseKey, CaseStatus] = NOTHING
         self._cause: Wording = ""
         self._others = 0
@@ -562,6 +566,10 @@ class _Measuring:
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
             )
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
+        trials = [trial for side in self._session.sides for trial in side.graded.values()]
+        if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
+            message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
+            yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
         strays = self._session.strays if self._base or self._is_of_change else {}
         for name, reason in strays.items():
             message = Sentence("metric_stray", name, reason)
@@ -604,7 +612,6 @@ class _Measuring:
                 policy=divided_book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
-                informational=rules.quarantined,
                 unchanged=shared,
                 is_together=is_together,
             )
@@ -653,10 +660,9 @@ class _Measuring:
         """The base's run. If the base was not run, it has as many repeats as the stored results."""
         side = self._session.sides[BASE]
         run = self._session.run(side)
-        run, self._cause = failures.marked(
+        trials, self._cause = failures.marked(
             run, base, settings=self._rules.settings, suites=self._rules.suites
         )
-        trials = run.trials
         repeats = run.repeats
         if (
             base.root is None
@@ -676,9 +682,9 @@ class _Measuring:
             commit=base.origin.commit,
             agents=environments,
             descriptions=descriptions,
-            # the plan of its shard has the base's agents
-            shard=run.shard
-            and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
+            # the plan has the base's agents
+            part=run.part
+            and replace(run.part, plan=baseline_base.with_agents(run.part.plan, base)),
         )
 
     def _mark_apart(self, trial: GradedTrial) -> GradedTrial:

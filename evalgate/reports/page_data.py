@@ -37,7 +37,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, grouped, mapped_json
+from evalgate.values import JsonObject, grouped, mapped_texts
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -263,7 +263,7 @@ def _case_and_traces(
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
     base_values = _means(case.base.trials if case.base else ())
-    quarantine = case.verdict.quarantine
+    waiver = case.verdict.waiver
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -279,9 +279,7 @@ def _case_and_traces(
         ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "quarantine": None
-        if quarantine is None
-        else [quarantine.owner, quarantine.expires, quarantine.reason],
+        "waiver": waiver and [waiver.owner, waiver.expires, waiver.reason],
         # `asdict` copies deeply, which takes a second for 20 runs of 10,000 cases
         "past": [
             {
@@ -428,10 +426,7 @@ def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
 
 def _shorten(document: Any) -> Any:
     """JSON with its texts clipped."""
-    clip = partial(plain.clip, limit=MAX_TEXT)
-    return mapped_json(
-        document, lambda node: clip(node) if isinstance(node, str) else node, key=clip
-    )
+    return mapped_texts(document, partial(plain.clip, limit=MAX_TEXT))
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

@@ -8,7 +8,6 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from types import CodeType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from .pipe import Message
 RATE_LIMITED = "rate_limited"
 UNREACHABLE = "unreachable"
 MODEL_ERROR = "model_error"
+UNAUTHORIZED = "unauthorized"
 RAISED = "raised"
 
 NETWORK_MODULES = frozenset({
@@ -33,9 +33,20 @@ STATUS_WORDS = {
 }  # fmt: skip
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
-PYDANTIC_DETAIL = re.compile(r" \[type=\w+, input_value=[^\n]*|For further information visit \S+")
-"""What pydantic adds to its messages: parts of the input, which may be those of a secret."""
+NOISE = re.compile(
+    r" \[type=\w+, input_value=[^\n]*|For further information visit \S+| at 0x[0-9a-fA-F]+"
+)
+"""What pydantic adds to its messages: parts of the input, which may be those of a secret. Addresses
+in memory: reports group cases by message."""
 FRAMES_KEPT = 12
+
+REFUSALS = frozenset({
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK",
+    "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+})  # fmt: skip
+"""Error codes of a model's refusal."""
+STOPS = REFUSALS | {"MAX_TOKENS", "LANGUAGE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"}
+"""Error codes of google.genai that are the model's own answer. Any other code is an outage."""
 
 
 class LoadFailed(Exception):  # noqa: N818 - it says what happened
@@ -79,9 +90,8 @@ class ModelAnsweredError(Exception):
             "kind": kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
+            "code": code,
         }
-        if code is not None:
-            self.description["code"] = code
 
 
 def name_of_code(error_code: Any) -> str:
@@ -134,6 +144,8 @@ def address_of(service: Any) -> str:
 def describe(error: BaseException) -> Message:
     """The fields of `turn_failed` for an exception: `kind`, `message`, `detail` and, if known, the
     HTTP `code` and the `retry_after_s` from the provider."""
+    if isinstance(error, (ModelAnsweredError, ServiceDown, LoadFailed)):
+        return error.description
     kind = RAISED
     code = None
     retry_after_s = None
@@ -148,13 +160,11 @@ def describe(error: BaseException) -> Message:
         "kind": kind,
         "message": sentence(error),
         "detail": user_traceback(error),
+        "code": code,
+        "retry_after_s": retry_after_s,
     }
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
-    if code is not None:
-        description["code"] = code
-    if retry_after_s is not None:
-        description["retry_after_s"] = retry_after_s
     return description
 
 
@@ -184,14 +194,16 @@ def sentence(error: BaseException) -> str:
             f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else ""
         )
     try:
-        text = " ".join(PYDANTIC_DETAIL.sub("", str(error)).split())
+        text = " ".join(NOISE.sub("", str(error)).split())
     except Exception:
         text = ""
     if len(text) > 1000:
         text = text[:1000] + " ..."
     if server := _mcp_server(error):
         return f"no session with the MCP server {server} ({type(error).__name__})"
-    if isinstance(error, KeyError) and _raised_in(error) is type(os.environ).__getitem__.__code__:
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    look_up = type(os.environ).__getitem__.__code__
+    if isinstance(error, KeyError) and frames and frames[-1].f_code is look_up:
         text += " (not in os.environ)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -209,14 +221,6 @@ def _mcp_server(error: BaseException) -> str:
         ):
             return address_of(frame.f_locals.get("self")) or "of a toolset"
     return ""
-
-
-def _raised_in(error: BaseException) -> CodeType | None:
-    """The code that raised an exception."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return None if frame is None else frame.tb_frame.f_code
 
 
 def user_traceback(error: BaseException) -> str:
@@ -306,31 +310,32 @@ def _package_of(module: str) -> str:
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
-    code = _status_of(error)
+    code = status_of(error)
     kind = kind_of_status(code)
     if kind is not None:
         return kind, code
-    is_remote = _from_remote_module(error)
-    if is_remote and NETWORK_NAMES.search(type(error).__name__):
-        return UNREACHABLE, code
+    name = type(error).__name__
     if (
-        isinstance(error, ConnectionError)
-        or type(error).__name__ == "gaierror"
+        (NETWORK_NAMES.search(name) and _from_remote_module(error))
+        or isinstance(error, ConnectionError)
+        or name == "gaierror"
         or _mcp_server(error)
     ):
         return UNREACHABLE, code
-    if code is not None and is_remote:
-        return MODEL_ERROR, code
+    if code is not None:
+        # the Gemini API answers 400 to a wrong key
+        return UNAUTHORIZED if "API_KEY_INVALID" in str(error) else MODEL_ERROR, code
     return RAISED, None
 
 
-def _from_remote_module(error: BaseException) -> bool:
+def _from_remote_module(error: BaseException | None) -> bool:
     """True if a base class of the error belongs to a network library: google-adk wraps
     google-genai's errors in its own classes."""
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
 
 
-def _status_of(error: BaseException) -> int | None:
+def status_of(error: BaseException | None) -> int | None:
+    """The HTTP status of an error; None if it has none."""
     if not _from_remote_module(error):
         return None
     for holder in (error, getattr(error, "response", None)):
@@ -374,6 +379,8 @@ def kind_of_status(code: int | None) -> str | None:
     """The kind of an error with this HTTP status; None if the status does not say it."""
     if code == 429:
         return RATE_LIMITED
+    if code in (401, 402, 403, 407):
+        return UNAUTHORIZED
     if code == 408 or (code is not None and code >= 500):
         return UNREACHABLE
     return None

@@ -85,14 +85,14 @@ def test_in_lines(changes: list[GateEdit], said: list[str], count: str) -> None:
     shown = edits.summarize(
         Edits(edits=tuple(changes)), mark="<{}>".format, room=99, size=lambda _: 1
     )
-    assert (list(shown.lines) if shown else []) == said
-    assert (shown.counted if shown else "") == count
+    assert (shown["lines"] if shown else []) == said
+    assert (shown["counted"] if shown else "") == count
 
 
 def test_what_finds_no_room_is_counted() -> None:
     changes = Edits(edits=(*map(threshold, range(9)), policy("alpha"), case(1), case(2)))
     rest = [edits.summarize(changes, mark=str, room=room, size=lambda _: 1) for room in (4, 99)]
-    assert [shown.remaining for shown in rest if shown] == [7, 0]
+    assert [shown["remaining"] for shown in rest if shown] == [7, 0]
 
 
 def test_a_name_with_braces_is_no_placeholder() -> None:
@@ -175,7 +175,9 @@ def test_only_rules_that_can_explain_a_failure_are_named(
     assert (f"`{edit.subject}`" in shown) == is_named
 
 
-@pytest.mark.parametrize("render", [comment.render, comment.render_summary, html_report.render])
+@pytest.mark.parametrize(
+    "render", [comment.render, comment.render_summary, html_report.render, terminal.render]
+)
 @pytest.mark.parametrize("by_base", [True, False])
 def test_that_the_bases_rules_decided_is_said(render: object, *, by_base: bool) -> None:
     shown = "".join(render(beside(policy("alpha"), verdict="fail", by_base=by_base)))  # type: ignore[operator]
