@@ -62,7 +62,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         comparisons=[_comparison(head, base, book) for book in rules.books],
         problems=(*problems, *_without_base(heads, bases)),
     )
-    report = decision.decide(measurement, rules, context, history=history, was_run=False)
+    report = decision.decide(measurement, rules, context, history=history)
     outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
     report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
     store.keep_parts(

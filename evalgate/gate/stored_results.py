@@ -122,16 +122,14 @@ def compare_stored(
 ) -> Report:
     """The report on stored results and those of a base, as in `compare` and `report`; nothing is
     written."""
-    return decision.decide(
-        *_stored_measurement(settings, context, head, base), context, was_run=False
-    )
+    return decision.decide(*_stored_measurement(settings, context, head, base), context)
 
 
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
-    report = decision.decide(measurement, rules, context, was_run=False)
+    report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
     context.present(report)
     return report

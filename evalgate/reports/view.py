@@ -63,7 +63,7 @@ class View:
         """See `wording.passed_unscored`."""
         return wording.passed_unscored(self.report)
 
-    @property
+    @cached_property
     def causes(self) -> tuple[FailureCause, ...]:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""

@@ -231,19 +231,18 @@ def decided(
         quarantined_cases, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
         rules = rules.with_quarantined(quarantined_cases)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
-        comparisons = [
-            failures.compare(
-                Sides(
-                    head=book.applied(head),
-                    base=book.applied(then),
-                    policy=book.policy,
-                    recorded=failures.recorded_of(head),
-                ),
-                origin=base.origin,
+        both = [
+            Sides(
+                head=book.applied(head),
+                base=book.applied(then),
+                policy=book.policy,
+                recorded=failures.recorded_of(head),
             )
             for book in rules.books
         ]
-        return decision.decide(Measurement(head=head, comparisons=comparisons), rules, context)
+        comparisons = [failures.compare(each, origin=base.origin) for each in both]
+        measurement = Measurement(head=head, comparisons=comparisons, sides=both)
+        return decision.decide(measurement, rules, context)
 
 
 CHANGES = st.tuples(
