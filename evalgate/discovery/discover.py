@@ -18,8 +18,7 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, errors, formats
 from evalgate.config import places
 from evalgate.config.settings import Settings
-from evalgate.criteria import base
-from evalgate.criteria.base import CriterionSpec
+from evalgate.criteria import CRITERIA, with_facts
 from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
@@ -56,11 +55,7 @@ class Discovery:
 
 
 def discover(
-    settings: Settings,
-    *,
-    specs: Mapping[str, CriterionSpec],
-    tree: Tree | None = None,
-    unrun_suffices: bool = False,
+    settings: Settings, *, tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Discovery:
     """Find everything to evaluate below `settings.root`; nothing is imported or run. `tree`: its
     walk, if it exists already.
@@ -77,16 +72,14 @@ def discover(
             libraries=search.libraries,
         )
     search.require_evaluations()
-    return _discovery(search, specs)
+    return _discovery(search)
 
 
-def suites_of_all(
-    settings: Settings, *, specs: Mapping[str, CriterionSpec]
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """The suites of the whole repository, whatever is selected, and their problems. Empty if
     nothing is found."""
     try:
-        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
+        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}))
     except NothingToDo:
         return (), ()
     return discovery.suites, discovery.problems
@@ -249,11 +242,11 @@ class _Search:
         )
 
 
-def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
+def _discovery(search: _Search) -> Discovery:
     """The sets with their criteria and agents."""
     tree = search.tree
     reading = search.reading
-    finder = CriteriaFinder(tree, search.settings, specs=specs)
+    finder = CriteriaFinder(tree, search.settings)
     # files that cannot be read: their configs may be wrong too, and everything is reported at once
     empty_set = EvalSet(eval_set_id="", cases=())
     unread, _ = _suites(
@@ -261,11 +254,8 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         dict.fromkeys(sorted(reading.failed), empty_set),
         dict.fromkeys(search.broken(), empty_set),
         finder=finder,
-        specs=specs,
     )
-    unsorted_suites, agent_problems = _suites(
-        search, search.sets, search.others, finder=finder, specs=specs
-    )
+    unsorted_suites, agent_problems = _suites(search, search.sets, search.others, finder=finder)
     suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
     on_defaults = [
         suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
@@ -277,7 +267,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         *finder.elsewhere(),
         *criteria.defaults_problems(on_defaults, tree),
         *agent_problems,
-        *_unheeded(search, suites, unread, criterion_names=specs.keys()),
+        *_unheeded(search, suites, unread),
     )
     return Discovery(
         suites=suites, problems=problems, unread=unread, tree=tree, libraries=search.libraries
@@ -285,11 +275,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
 
 
 def _unheeded(
-    search: _Search,
-    suites: Sequence[Suite],
-    unread: Sequence[Suite],
-    *,
-    criterion_names: Iterable[str],
+    search: _Search, suites: Sequence[Suite], unread: Sequence[Suite]
 ) -> Iterator[Problem]:
     """Problems with files, configs and settings that look intended but are not used."""
     tree = search.tree
@@ -316,7 +302,7 @@ def _unheeded(
         files=files - lookalikes,
         left_out=(*tree.excluded, *tree.ignored, *lookalikes, *left_out_files),
     )
-    names = {*criterion_names, *(use.name for suite in all_suites for use in suite.criteria)}
+    names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
     yield from hints.name_problems(settings, names=names) if is_whole else ()
 
 
@@ -461,7 +447,6 @@ def _suites(
     library_sets: Mapping[str, EvalSet],
     *,
     finder: CriteriaFinder,
-    specs: Mapping[str, CriterionSpec],
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """A suite for each set; a library scores as its evaluations require. And problems with
     agents."""
@@ -486,11 +471,9 @@ def _suites(
         suites.append(suite)
     for library in search.libraries:
         for key in filter(library.holds_cases, library_sets):
-            deciding_uses = [
-                base.with_facts(use, specs[use.name])
-                for use in library.criteria_of(library_sets[key].cases, agents_by_key[key])
-            ]
-            informational_uses = criteria.informational_uses(specs, beside=deciding_uses)
+            named_uses = library.criteria_of(library_sets[key].cases, agents_by_key[key])
+            deciding_uses = tuple(map(with_facts, named_uses))
+            informational_uses = criteria.informational_uses(beside=deciding_uses)
             suite = Suite(
                 key=key,
                 eval_set=library_sets[key],
@@ -554,24 +537,18 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
         message = f"{text!r} matches no evaluation file: it is empty"
         hint = "Is a variable not set? Without a selection all evaluation files are used."
         return errors.error("selection-unmatched", message, hint=hint)
-    keys = _matched(text, files)
-    if keys:
-        return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
-    for position in _ends(text):
-        keys = _matched(text[:position], files)
-        case_ids = tuple(
-            case_id.strip() for case_id in text[position + 1 :].split(",") if case_id.strip()
-        )
-        if keys and case_ids:
-            return Selection(
-                text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),)
-            )
+    for end in _ends(text):
+        keys = _matched(text[:end], files)
+        case_ids = tuple(filter(None, map(str.strip, text[end + 1 :].split(","))))
+        if keys and (case_ids or end == len(text)):
+            is_file = keys == (_path(text[:end]),)
+            return Selection(text=text, keys=keys, case_ids=case_ids, is_file=is_file)
     return _unmatched(text, files)
 
 
 def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
     """Folders in selections without files from the walk: the walk may have skipped them."""
-    paths = (_path(part) for text in texts for part in (text, *(text[:end] for end in _ends(text))))
+    paths = (_path(text[:end]) for text in texts for end in _ends(text))
     return sorted(
         {
             path
@@ -666,25 +643,22 @@ def _below(folder: str, keys: Iterable[str]) -> list[str]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Positions of the colons that may end a path, the last first; without that of a Windows
-    drive."""
+    """Where a path may end: at the end of the text, then at each colon, the last first; not at that
+    of a Windows drive."""
+    yield len(text)
     for match in reversed(list(re.finditer(":", text))):
         if not (match.start() == 1 and text[0].isalpha() and text[2:3] in ("/", "\\")):
             yield match.start()
 
 
 def _unmatched(text: str, files: Files) -> Problem:
-    path = next((text[:end] for end in _ends(text)), text)
+    path = text[: [*_ends(text)][:2][-1]]
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
         return errors.error(
             "outside-root", message, hint="Use a path within the root, or change `root`."
         )
-    close = words.nearest(path, files.eval_files)
-    if close is None:
-        by_name = {PurePosixPath(key).name: key for key in files.eval_files}
-        name = words.nearest(PurePosixPath(path).name, by_name)
-        close = by_name[name] if name else None
+    close = hints.nearest_name(path, files.eval_files)
     is_folder = files.is_folder(_path(path))
     message = (
         f"the folder {text!r} holds no evaluation file"

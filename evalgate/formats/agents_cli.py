@@ -55,13 +55,12 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
     if not is_dataset_case(raw):
         return _read_adk_case(raw, spot, place=place)
     reader = _SessionReader(to_fields(raw), spot)
-    earlier_errors = spot.problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and spot.problems.error_count == earlier_errors:
+    if scenario is None and not turns and not spot.is_broken:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         spot.error("no-conversation", message)
     reader.expect_calls(turns)
@@ -75,7 +74,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
             report("unused-key", message)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     return Case(
         case_id=reader.case_id(),

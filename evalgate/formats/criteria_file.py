@@ -52,13 +52,12 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     if not isinstance(raw, dict):
         spot.wrong_type("an object", raw)
         return None
-    earlier_errors = spot.problems.error_count
     _report_unknown_user_keys(raw, spot)
     wire = spot.validated(SimulatorWire, raw)
     if wire is None:
         return None
     _check_simulator(wire, spot)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -319,7 +318,6 @@ def _metric_path(metric: Any, spot: Spot) -> str | None:
 def _use(name: str, raw: Any, spot: Spot, code: str | None, scale: Scale) -> CriterionUse | None:
     """The criterion as configured, with its options in snake_case at the top level; None if it is
     invalid."""
-    earlier_errors = spot.problems.error_count
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
@@ -344,7 +342,7 @@ def _use(name: str, raw: Any, spot: Spot, code: str | None, scale: Scale) -> Cri
         hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         spot.error("missing-threshold", f"`threshold` is missing{detail}", hint)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     return CriterionUse(
         name=name,

@@ -288,7 +288,7 @@ def _reading(
 ) -> RecordingReading:
     if not conversations and not problems.error_count:
         hint = "see docs/formats.md for the supported formats"
-        problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
+        Spot(problems).error("nothing-recorded", "the file contains no conversations", hint)
     recordings = (
         Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk)
         for name, talk in conversations
@@ -316,9 +316,8 @@ class _RecordingReader:
         if document.kind == "list":
             return read_items(self._values, self._problems), None
         if document.kind != "object":
-            self._problems.error(
-                "not-a-recording", json_source.expected("recorded conversations", document)
-            )
+            message = json_source.expected("recorded conversations", document)
+            Spot(self._problems).error("not-a-recording", message)
             return [], None
         members = to_fields(document.members)
         eval_set_id = members.get("eval_set_id")
@@ -328,7 +327,8 @@ class _RecordingReader:
             self._session(members)
         elif not members.keys() & _STREAMED:
             keys = json.dumps(sorted(document.members)[:5])
-            self._problems.error("not-a-recording", f"found neither results nor events, but {keys}")
+            message = f"found neither results nor events, but {keys}"
+            Spot(self._problems).error("not-a-recording", message)
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
     def _result(self, raw: Any, spot: Spot) -> None:

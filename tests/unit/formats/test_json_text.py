@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import Problem
 from evalgate.formats import json_source
-from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems
+from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems, Spot
 from evalgate.text import plain
 
 
@@ -118,7 +118,7 @@ def test_a_text_that_holds_json_is_unwrapped_and_has_no_lines():
     document = json_source.read(json.dumps(inner), found, consumer=lambda *_: None)
     assert document is not None
     assert document.members == {"a": 1}
-    found.error("x", "y", path=("a",))
+    Spot(found, ("a",)).error("x", "y")
     assert [p.place.line for p in found.all() if p.place and p.code == "x"] == [None]
 
 
