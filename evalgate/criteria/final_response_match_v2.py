@@ -40,7 +40,7 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
         if not reference.strip() and ask.deviations.reference_empty:
-            plans.append(judged.left_out("turn_without_reference", number))
+            plans.append(judged.without_score("turn_without_reference", number))
         elif not answer.strip() and ask.deviations.answer_empty:
             finding = Finding(
                 text=Sentence("no_agent_answer"), turn=number, label="invalid", score=0.0

@@ -132,7 +132,7 @@ def _together(
     lack = next(filter(None, lacks), None)
     findings = tuple(finding for judged_text in judged_texts for finding in judged_text.findings)
     if not scores:
-        empty = () if lack else judged.left_out("turn_without_text", number).findings
+        empty = () if lack else judged.without_score("turn_without_text", number).findings
         return JudgedTurn(findings=(*findings, *empty), lack=lack)
     if not deviations.float_dust_judged:
         mean = turns.mean([float(score) for score in scores])

@@ -33,6 +33,7 @@ from evalgate.model import (
     CriterionUse,
     Finding,
     Grade,
+    Invocation,
     NotEvaluated,
     Opinion,
     Reason,
@@ -272,7 +273,7 @@ def judged_items(
     )
 
 
-def left_out(reason: str, turn: int) -> JudgedTurn:
+def without_score(reason: str, turn: int) -> JudgedTurn:
     """The result for a turn that does not count; `reason`: the name of a sentence."""
     return JudgedTurn(findings=(Finding(text=Sentence(reason), turn=turn),))
 
@@ -344,6 +345,14 @@ def conclude(
     return Score(value=mean(scores), turns=values, findings=findings, lacking=lacking)
 
 
-def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
-    """The grade of a whole conversation: the last turn has its value, earlier turns have none."""
-    return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))
+def conclude_conversation(
+    judged_turn: JudgedTurn,
+    actual: Sequence[Invocation],
+    *,
+    nothing: NotEvaluated,
+    deviations: Deviations = OURS,
+) -> Grade:
+    """The grade of a whole conversation from one result: the last turn has its value, earlier turns
+    have none."""
+    grade = conclude([judged_turn], nothing=nothing, deviations=deviations)
+    return replace(grade, turns=(*(None,) * (len(actual) - 1), *(grade.turns or (None,))))

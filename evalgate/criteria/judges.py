@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from evalgate import criteria, errors
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
 from evalgate.judges import models as judges_models, panel, rate_limit, replay
@@ -29,17 +28,20 @@ from evalgate.text import words
 from evalgate.values import Environ, Log
 
 
-def settle(
-    use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, digest: str = ""
-) -> CriterionUse:
-    """The use with the judge that will be asked; a criterion without a judge is unchanged.
+def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> CriterionUse:
+    """The use with the judge that will be asked. Unchanged: a criterion without a judge, and
+    invalid options, which the check of criteria reports.
 
     In order of priority: the gate's options for this criterion, its options for all criteria, the
     criteria file, ADK's defaults. Model configs are merged by key. `digest`: the digest of the
     replayed replies."""
-    if not issubclass(spec.options, JudgedOptions):
+    spec = criteria.pick(use.metric or use.name, use.code)
+    if spec is None or not issubclass(spec.options, JudgedOptions):
         return use
-    options = spec.options.model_validate(dict(use.options))
+    try:
+        options = spec.options.model_validate(dict(use.options))
+    except ValidationError:
+        return use
     written_options = options.judge_model_options
     model = written_options.judge_model
     num_samples = written_options.num_samples
@@ -69,13 +71,8 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
     cannot either. `prompt_version`: the version of the question; None: the current version.
 
     Raises pydantic.ValidationError for invalid options."""
-    spec = criteria.pick(use.name)
-    if (
-        spec is None
-        or use.code is not None
-        or spec.verdicts is None
-        or not issubclass(spec.options, JudgedOptions)
-    ):
+    spec = criteria.pick(use.name, use.code)
+    if spec is None or spec.verdicts is None or not issubclass(spec.options, JudgedOptions):
         return None
     options = spec.options.model_validate(dict(use.options))
     if isinstance(options, VertexOptions) and options.judge is not Source.LLM:
@@ -108,7 +105,7 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
     return tuple(
         replace(
             suite,
-            criteria=tuple(_settle(use, defaults, digest) for use in suite.criteria),
+            criteria=tuple(settle(use, defaults, digest=digest) for use in suite.criteria),
             simulator=replace(suite.simulator, endpoint=endpoint),
         )
         for suite in suites
@@ -211,16 +208,6 @@ def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
         model for suite in suites for use in suite.criteria if (model := _model(use)) is not None
     ]
     return tuple(dict.fromkeys(models))
-
-
-def _settle(use: CriterionUse, defaults: JudgeRule, digest: str) -> CriterionUse:
-    spec = criteria.pick(use.metric or use.name, use.code)
-    if use.code is not None or spec is None:
-        return use
-    try:
-        return settle(use, spec, defaults, digest=digest)
-    except ValidationError:  # the criteria check reports it
-        return use
 
 
 def _model(use: CriterionUse) -> str | None:

@@ -69,7 +69,7 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
     plans = [
         rubrics.sampled(ask, _question(turn, turn_rubrics, subject, ask), turn_rubrics)
         if turn_rubrics
-        else judged.left_out("turn_without_rubric", number)
+        else judged.without_score("turn_without_rubric", number)
         for number, (turn, turn_rubrics) in enumerate(
             zip(view.actual, rubrics_of_turns, strict=True), start=1
         )

@@ -255,8 +255,9 @@ def grade_conversation(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
     turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
-    grade = judged.conclude([turn], nothing=no_rubric_grade, deviations=ask.deviations)
-    return judged.at_the_end(grade, turns_before=len(actual) - 1)
+    return judged.conclude_conversation(
+        turn, actual, nothing=no_rubric_grade, deviations=ask.deviations
+    )
 
 
 def no_rubrics(rubric_type: str) -> NotEvaluated:

@@ -147,7 +147,7 @@ def _grade_by_model(
             exhaustive=score is not None,
         )
         if (answer := prompting.answer_of(turn)).strip()
-        else judged.left_out("turn_without_answer", number)
+        else judged.without_score("turn_without_answer", number)
         for number, turn in enumerate(view.actual, start=1)
     ]
     judged_turns = ask.judged(
@@ -227,11 +227,7 @@ def _median(result: VoteResult) -> float | None:
 def grade_conversation(view: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The service's score of the conversation, at the last turn."""
     body = vertex_service.ask_metric(metric, vertex_service.conversation(view.actual))
-    result = ask.panel.vote(vertex_service.ask_service(ask, body, metric))
-    grade = judged.conclude(
-        [vertex_service.turn_of(result, None)], nothing=vertex_service.nothing()
-    )
-    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
+    return vertex_service.grade_conversation(ask, body, metric, view.actual)
 
 
 def grade_conversation_by_model(view: TrialView, *, ask: Inquiry, metric: str) -> Grade:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -14,6 +15,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from evalgate import agents, errors, formats
 from evalgate.config import places
@@ -23,7 +25,7 @@ from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
-from evalgate.formats import FileKind, scenarios
+from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
     Case,
@@ -33,9 +35,10 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
+from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 
 SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
@@ -128,12 +131,7 @@ class _Search:
         root = self.settings.root
         exclude = self.settings.gate_file.exclude
         evaluation_files = self.tree.evaluation_files
-        named_files = {
-            key
-            for selection in _selections(self.texts, Files(root, evaluation_files))
-            if selection.is_file
-            for key in selection.keys
-        }
+        named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self.texts)))
         files_by_format = [
             (row, row.find(self.tree, exclude=exclude, named_files=named_files))
             for row in formats.FORMATS.values()
@@ -306,12 +304,6 @@ def _unheeded(
     yield from hints.name_problems(settings, names=names) if is_whole else ()
 
 
-def _selections(texts: Iterable[str], files: Files) -> list[Selection]:
-    """The selections of the texts, without those that match no file."""
-    selections = (parse_selection(text, files=files) for text in texts)
-    return [selection for selection in selections if isinstance(selection, Selection)]
-
-
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
     """Add the configs beside named files, wherever they are."""
     neighbors = {
@@ -337,8 +329,14 @@ def _ignored_within(search: _Search) -> set[str]:
     tree = search.tree
     if not search.settings.paths or not tree.ignored:
         return set(tree.ignored)
-    selections = _selections(search.texts, Files(tree.root, tree.ignored))
-    return {key for selection in selections for key in selection.keys}
+    files = Files(tree.root, tree.ignored)
+    selections = (parse_selection(text, files=files) for text in search.texts)
+    return {
+        key
+        for selection in selections
+        if isinstance(selection, Selection)
+        for key in selection.keys
+    }
 
 
 def _relative(text: str, root: Path) -> str:
@@ -396,7 +394,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
                 read.problems.append(warning)
             continue
         kind = formats.kind_of(text, file=key)
-        if kind is FileKind.EVAL_SET and key.endswith(scenarios.ENDING):
+        if kind is FileKind.EVAL_SET and key.endswith(SCENARIOS):
             scenario_keys.append(key)
             text = _eval_set_of(text, key, tree)
         elif kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
@@ -417,12 +415,38 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
 def _eval_set_of(text: str, key: str, tree: Tree) -> str:
     """The evaluation set of a file of scenarios; its own text if it cannot be read."""
     path = PurePosixPath(key)
-    session = tree.read(str(path.with_name(scenarios.SESSION)))
+    session = tree.read(str(path.with_name(SESSION)))
     session_text = "" if isinstance(session, Problem) else session.decode("utf-8", "replace")
     try:
-        return scenarios.eval_set_of(text, session_text, name=path.stem)
+        return _of_scenarios(text, session_text, name=path.stem)
     except (ValueError, KeyError, TypeError):
         return text
+
+
+SCENARIOS = "conversation_scenarios.json"
+"""The end of the name of a file of conversation scenarios, from which `adk eval_set add_eval_case`
+makes cases."""
+SESSION = "session_input.json"
+"""The file beside the scenarios with the initial session of all cases."""
+
+
+def _of_scenarios(text: str, session_text: str, *, name: str) -> str:
+    """The evaluation set as JSON: a case with ADK's id for each scenario.
+
+    `session_text`: the content of SESSION, "" if it is missing. Raises ValueError, KeyError or
+    TypeError if a file is not valid."""
+    session = {"session_input": json.loads(session_text)} if session_text else {}
+    cases = [
+        {"eval_id": _id_of(scenario), "conversation_scenario": scenario, **session}
+        for scenario in json.loads(text)["scenarios"]
+    ]
+    return json.dumps({"eval_set_id": name, "eval_cases": cases})
+
+
+def _id_of(scenario: Any) -> str:
+    """The id that ADK gives to a case, so that a case of both files is run once."""
+    fields = {"user_persona": None, **to_fields(scenario)}
+    return digest_of(json.dumps(fields, sort_keys=True), 8)
 
 
 def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
@@ -548,14 +572,13 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
 
 def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
     """Folders in selections without files from the walk: the walk may have skipped them."""
-    paths = (_path(text[:end]) for text in texts for end in _ends(text))
-    return sorted(
-        {
-            path
-            for path in paths
-            if path and files.is_folder(path) and not _below(path, files.eval_files)
-        }
-    )
+    folders = filter(files.is_folder, _paths(texts))
+    return sorted({folder for folder in folders if not _below(folder, files.eval_files)})
+
+
+def _paths(texts: Iterable[str]) -> Iterator[str]:
+    """The paths that selections may begin with."""
+    return filter(None, (_path(text[:end]) for text in texts for end in _ends(text)))
 
 
 def pick_cases(
@@ -658,7 +681,11 @@ def _unmatched(text: str, files: Files) -> Problem:
         return errors.error(
             "outside-root", message, hint="Use a path within the root, or change `root`."
         )
-    close = hints.nearest_name(path, files.eval_files)
+    close = words.nearest(path, files.eval_files)
+    if close is None:
+        by_name = {PurePosixPath(key).name: key for key in files.eval_files}
+        name = words.nearest(PurePosixPath(path).name, by_name)
+        close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
     message = (
         f"the folder {text!r} holds no evaluation file"

@@ -52,7 +52,7 @@ def pattern_problems(
         is_idle = not _matches_any([pattern.removeprefix("!")], all_files) and not _is_skipped(
             pattern
         )
-        if is_idle and nearest_name(pattern, all_files):
+        if is_idle and _nearest_name(pattern, all_files):
             yield _idle_rule(
                 f"`exclude`: `{pattern}`", [pattern], all_files, locate("exclude", index)
             )
@@ -95,7 +95,7 @@ def _is_skipped(pattern: str) -> bool:
 
 
 def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: Place) -> Problem:
-    nearest_file = next(filter(None, (nearest_name(pattern, files) for pattern in patterns)), None)
+    nearest_file = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
     hint = f"Did you mean `{nearest_file}`?" if nearest_file else "`evalgate list` shows all files."
     return errors.warning(
         "rule-matches-nothing",
@@ -105,7 +105,7 @@ def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: 
     )
 
 
-def nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
+def _nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
     """The file, or the folder of files, that a glob probably means; None if there are too many
     files to examine."""
     keys = list(keys)

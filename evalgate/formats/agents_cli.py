@@ -283,7 +283,9 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
                 {
                     "turn_index": index,
                     "turn_id": f"turn_{index}",
-                    "events": _events(turn, with_user=is_by_turns or len(turns) > 1),
+                    "events": events_json(
+                        turn, answers=_author_of(turn), with_user=is_by_turns or len(turns) > 1
+                    ),
                 }
                 for index, turn in enumerate(turns)
             ],
@@ -334,16 +336,19 @@ def _response(turn: Invocation) -> Content | None:
     return None
 
 
-def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
-    """The events of a turn. As in agents-cli, a single prompt is not among them."""
-    events = [event for event in turn.steps if event.content is not None]
-    # the author of the answer: of the last event, else the root agent
+def _author_of(turn: Invocation) -> str:
+    """The author of the answer: of the last event, else the root agent."""
     names = [agent.name for agent in turn.agents[:1]]
-    names += [event.author for event in events if event.author]
+    names += [event.author for event in turn.steps if event.author and event.content is not None]
+    return next(reversed(names), "agent")
+
+
+def events_json(turn: Invocation, *, answers: str, with_user: bool = True) -> list[JsonObject]:
+    """The events of a turn, whose answer is by `answers`. As in agents-cli, a single prompt is not
+    among them."""
     contents = [("user", turn.user_content)] if with_user else []
-    contents += [(event.author or "agent", event.content) for event in events if event.content]
-    if turn.final_response is not None:
-        contents.append((next(reversed(names), "agent"), turn.final_response))
+    contents += [(event.author or "agent", event.content) for event in turn.steps if event.content]
+    contents += [(answers, turn.final_response)] if turn.final_response is not None else []
     return [
         {"author": author, "content": adk_shapes.content_json(content)}
         for author, content in contents

@@ -175,9 +175,9 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
     document = json_source.read(
         text, spot.problems, consumer=lambda _path, raw, _offset: values.append(raw)
     )
-    if document is None:
+    if document is None and spot.is_broken:
         return None
-    keys = values[0] if values and isinstance(values[0], dict) else document.members
+    keys = next((value for value in (*values[:1], document) if isinstance(value, dict)), {})
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         kind = kind or "an evaluation set in the old format (`data`)"
@@ -186,17 +186,17 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
         message = f"expected criteria, found {kind}"
         spot.error("not-a-config", message, hint if "evaluation set" in kind else "")
         return None
-    if document.kind != "object":
+    if not isinstance(document, dict):
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
         message = json_source.expected("an object with `criteria`", document)
         spot.error("not-a-config", message, hint)
         return None
     deep_keys = [
-        key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
+        key for key, value in document.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
     ]
     for key in deep_keys:
         spot.at(key).error("json-too-deep", "the values are nested too deeply")
-    return without(document.members, deep_keys)
+    return without(document, deep_keys)
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionUse, ...]:

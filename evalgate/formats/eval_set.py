@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from posixpath import basename
 from typing import Any
@@ -32,13 +33,13 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     spot = Spot(Problems(text, file=file))
     cases = _Cases(spot.problems)
     eval_set = None
-    document = json_source.read(text, spot.problems, consumer=cases.add, streamed=repair.STREAMED)
-    if document is not None and document.kind == "object":
-        eval_set = _of_object(document.members, cases, spot)
-    elif document is not None and document.kind == "list":
+    value = json_source.read(text, spot.problems, consumer=cases.add, streamed=repair.STREAMED)
+    if isinstance(value, dict):
+        eval_set = _of_object(value, cases, spot)
+    elif isinstance(value, list):
         eval_set = _of_list(cases, spot)
-    elif document is not None:
-        message = json_source.expected("an evaluation set (an object)", document)
+    elif not spot.is_broken:
+        message = json_source.expected("an evaluation set (an object)", value)
         spot.error("not-an-eval-set", message)
     return EvalSetReading(
         eval_set=None if spot.is_broken else eval_set,
@@ -400,7 +401,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     }
     new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     reread_set = parse_eval_set(new_text, file=file).eval_set
-    if reread_set is None or _bare(reread_set) != _bare(eval_set):
+    if reread_set is None or bare(reread_set.cases) != bare(eval_set.cases):
         raise ConfigError("has something that the current format cannot express", place=Place(file))
     return new_text
 
@@ -414,5 +415,6 @@ def _session_in(raw: Any, *, file: str) -> SessionInput:
         ) from error
 
 
-def _bare(eval_set: EvalSet) -> list[Any]:
-    return [replace(case, place=None) for case in eval_set.cases]
+def bare(cases: Iterable[Case]) -> list[Case]:
+    """The cases without their places, which move if lines are added above them."""
+    return [replace(case, place=None) for case in cases]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
-from evalgate.formats import adk_shapes, eval_set, fingerprints, repair, rewrite
+from evalgate.formats import adk_shapes, eval_set, repair, rewrite
 from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
 from evalgate.model import (
@@ -136,7 +136,7 @@ def _require_cases(
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""
     new_cases = _cases_in(new_text or "", file=file)
-    if new_text and _without_places(new_cases) == _without_places(expected_cases):
+    if new_text and eval_set.bare(new_cases) == eval_set.bare(expected_cases):
         return new_text
     raise _unchangeable(subject, Place(file))
 
@@ -151,12 +151,6 @@ def _unchangeable(subject: str, place: Place) -> ConfigError:
     message = f"{subject} is written in a way that cannot be changed automatically"
     hint = "Change it by hand; `evalgate migrate` writes old formats in ADK's current one."
     return ConfigError(message, place=place, hint=hint)
-
-
-def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """The content of cases: places move if lines are added above them, and empty fields may be
-    missing."""
-    return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
 def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
@@ -199,11 +193,10 @@ def _is_exact_change(
         {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
     )
     conversation[turn] = replace(conversation[turn], **answer_fields, **steps)
-    # places move if lines are added above them
-    expected_cases = [replace(old_case, place=None) for old_case in old_set.cases]
+    expected_cases = list(old_set.cases)
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
-        expected_cases == [replace(new_case, place=None) for new_case in new_cases]
+        eval_set.bare(expected_cases) == eval_set.bare(new_cases)
         and (answer is None or _answer_of(new_turn) == (answer or None))
         and (calls is None or _same(new_turn, calls))
     )

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -409,7 +409,7 @@ class Spot:
         else:
             self.note("unused-key", message)
 
-    def invalid(self, error: ValidationError, raw: Any) -> None:
+    def report(self, error: ValidationError, raw: Any) -> None:
         """Report pydantic's findings about `raw`, the value here."""
         paths: set[Path] = set()
         for finding in error.errors(include_url=False):
@@ -424,7 +424,7 @@ class Spot:
         try:
             return wire.model_validate(raw)
         except ValidationError as error:
-            self.invalid(error, raw)
+            self.report(error, raw)
             return None
 
 
@@ -524,22 +524,14 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """A lone surrogate, which no file can store."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Document:
-    """The top level of a file. `members`: those of an object, without streamed lists."""
-
-    kind: str  # object, list, other
-    members: JsonObject = field(default_factory=dict)
-    value: Any = None
-
-
 def read(
     text: str, problems: Problems, *, consumer: Consumer, streamed: frozenset[str] = frozenset()
-) -> Document | None:
-    """Read a JSON file; None, with a problem, if it is not JSON.
+) -> Any:
+    """The value of a JSON file; None, with an error, if it is not JSON.
 
     `consumer` receives the elements of a list at the top, and of lists under the keys `streamed`
-    (snake_case; camelCase is accepted too). A string that contains JSON is read as that JSON."""
+    (snake_case; camelCase is accepted too), which are empty in the value. A string that contains
+    JSON is read as that JSON."""
     spot = Spot(problems)
     if text.startswith(BYTE_ORDER_MARK):
         spot.warning(
@@ -547,15 +539,13 @@ def read(
         )
     for _ in range(_STRINGS_UNWRAPPED):
         try:
-            document = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
+            value = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
         except JsonFault as fault:
             problems.fault(fault)
             return None
-        if not isinstance(document.value, str) or not document.value.lstrip().startswith(
-            ("{", "[", '"')
-        ):
-            return document
-        text = document.value
+        if not isinstance(value, str) or not value.lstrip().startswith(("{", "[", '"')):
+            return value
+        text = value
         spot.warning(
             "json-in-string",
             "the whole file is one JSON string that contains JSON; its content is used",
@@ -575,32 +565,31 @@ class _JsonReader(JsonText):
         self._streamed = streamed
         self._may_break = SURROGATE.search(text) is not None
 
-    def read(self) -> Document:
+    def read(self) -> Any:
         starts = self._problems.starts
         start = self.start()
         starts[()] = start, start
-        kind = {"{": "object", "[": "list"}.get(self.text[start], "other")
-        members: JsonObject = {}
-        value = None
-        if kind == "object":
+        value: Any = {}
+        if self.text[start] == "{":
             for name, member, offset in self.members(start):
                 key = str(name)
                 starts[(key,)] = member, offset
-                if key in members:
+                if key in value:
                     self.noted.append(("duplicate-key", key))
                 if to_snake(key) in self._streamed and self.text.startswith("[", offset):
-                    members[key] = []
+                    value[key] = []
                     self._read_items((key,), offset)
                 else:
-                    members[key] = self._value((key,), offset)[0]
-        elif kind == "list":
+                    value[key] = self._value((key,), offset)[0]
+        elif self.text[start] == "[":
+            value = []
             self._read_items((), start)
         else:
             value = self.value(start)
         end = self.next_at(self.end)
         if end < len(self.text):
             raise fault_at(self.text, end, "Extra data")
-        return Document(kind=kind, members=members, value=value)
+        return value
 
     def _read_items(self, path: Path, offset: int) -> None:
         """Pass the elements of a list to the consumer. Only the current element has a place,
@@ -683,9 +672,8 @@ def _yaml_place(document: yaml.YamlDocument, path: Path) -> Place:
     return Place(place.file, place.line, column=place.column, json_path=path_text(path))
 
 
-def expected(kind: str, document: Document) -> str:
-    """The message `expected an object, found a list`."""
-    type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(
-        document.value
-    )
+def expected(kind: str, value: Any) -> str:
+    """The message `expected an object, found a list` about the value of a file."""
+    containers: dict[type, str] = {dict: "an object", list: "a list"}
+    type_name = containers.get(type(value)) or described(value)
     return f"expected {kind}, found {type_name}"

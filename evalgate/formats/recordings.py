@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
-from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, Spot
+from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems, Spot
 from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcript
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds, to_fields, to_snake
@@ -227,10 +227,10 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     if is_json_lines or (first_line.rstrip() == "{" and _NEXT_OBJECT.search(other_lines)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
-    document = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
-    if document is None:
+    value = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
+    if value is None and problems.error_count:
         return RecordingReading(recordings=(), problems=problems.all())
-    return _reading(*reader.conclude(document), problems)
+    return _reading(*reader.conclude(value), problems)
 
 
 @frozen_dataclass
@@ -311,22 +311,22 @@ class _RecordingReader:
         else:
             self._case(raw, Spot(self._problems, path), offset)
 
-    def conclude(self, document: Document) -> tuple[Recorded, str | None]:
+    def conclude(self, value: Any) -> tuple[Recorded, str | None]:
         """All recordings after the whole file was read, and the id of their evaluation set."""
-        if document.kind == "list":
+        if isinstance(value, list):
             return read_items(self._values, self._problems), None
-        if document.kind != "object":
-            message = json_source.expected("recorded conversations", document)
+        if not isinstance(value, dict):
+            message = json_source.expected("recorded conversations", value)
             Spot(self._problems).error("not-a-recording", message)
             return [], None
-        members = to_fields(document.members)
+        members = to_fields(value)
         eval_set_id = members.get("eval_set_id")
-        if row := base.format_of_traces([document.members]):
-            self.by_case = row.read_traces([document.members], self._problems)
+        if row := base.format_of_traces([value]):
+            self.by_case = row.read_traces([value], self._problems)
         elif "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            keys = json.dumps(sorted(document.members)[:5])
+            keys = json.dumps(sorted(value)[:5])
             message = f"found neither results nor events, but {keys}"
             Spot(self._problems).error("not-a-recording", message)
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None

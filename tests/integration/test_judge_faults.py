@@ -35,9 +35,8 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
+from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.judges.rate_limit import Clock
-from evalgate.judges.usage import JudgeBudget, UsageLedger
 
 pytestmark = pytest.mark.integration
 

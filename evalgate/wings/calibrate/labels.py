@@ -283,7 +283,7 @@ class LabelsReading:
             )
         except ValidationError as error:
             problems = Problems(text, file=self._place.file)
-            Spot(problems).invalid(error, raw)
+            Spot(problems).report(error, raw)
             for problem in problems.all():
                 self._error(problem.code, str(problem.message), str(problem.hint))
             return None

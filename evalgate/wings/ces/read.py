@@ -276,7 +276,7 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     problems = Problems(text, file=file)
     spot = Spot(problems)
     raw = (
-        _json(text, problems)
+        json_source.read(text, problems, consumer=lambda *_: None)
         if file.endswith(".json")
         else json_source.read_yaml(text, problems, loader_type=yaml.JsonLoader)
     )
@@ -321,13 +321,6 @@ def parse_message(
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     resource = reader.resource(raw, (), kind)
     return (resource.message if resource and not problems.error_count else None), problems.all()
-
-
-def _json(text: str, problems: Problems) -> Any:
-    document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
-    if document is None:
-        return None
-    return {"object": document.members, "list": []}.get(document.kind, document.value)
 
 
 class _Reader:
