@@ -244,7 +244,7 @@ def parse(text: str) -> ast.Module | None:
 def imports_of(module: ast.Module) -> Imports:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
-    for node in _walk_blocks(module):
+    for node in statements_of(module):
         imports |= {(level, name): None for _, level, name in _imported_names(node)}
         if isinstance(node, ast.ImportFrom):
             imports[node.level, node.module or ""] = None
@@ -258,14 +258,19 @@ def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
         yield alias, level, f"{module}.{alias.name}".strip(".*")
 
 
-def _walk_blocks(module: ast.Module) -> Iterator[ast.AST]:
-    """All statements of a module. Expressions, most of the nodes, contain none."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def statements_of(module: ast.Module, *, at_import: bool = False) -> Iterator[ast.AST]:
+    """All statements of a module; `at_import`: without those in functions and classes. Expressions,
+    most of the nodes, contain none."""
     pending: deque[ast.AST] = deque([module])
     while pending:
         node = pending.popleft()
         yield node
-        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-            pending += getattr(node, name, ())
+        if not (at_import and isinstance(node, (*FUNCTIONS, ast.ClassDef))):
+            for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+                pending += getattr(node, name, ())
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
@@ -290,7 +295,7 @@ class _ModuleReader:
 
     def read(self) -> None:
         """Add the facts of the module to the source."""
-        for node in _walk_blocks(self._module):  # imports come first, because they give aliases
+        for node in statements_of(self._module):  # imports come first, because they give aliases
             for alias, level, name in _imported_names(node):
                 if alias.asname or isinstance(node, ast.ImportFrom):
                     self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
@@ -375,14 +380,14 @@ class _ModuleReader:
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
         for leaf in _leaves(value) if "model" in name.lower() else ():
-            self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
+            self._model(text_of(leaf, self._constants))
 
     def _model(self, text: str | None) -> None:
         self._source.models |= {name} if text and (name := _model_name(text)) else set()
 
     def _key(self, node: ast.expr) -> set[str]:
         """The variable that an expression names; empty if none."""
-        text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
+        text = text_of(node, self._constants)
         return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
 
     def _dotted(self, node: ast.expr) -> str:
@@ -398,6 +403,11 @@ def constants_of(module: ast.Module) -> dict[str, str]:
     """The names that a module's top level sets to texts, with their texts."""
     pairs = ((name, _text(value)) for name, value in _pairs_at_top(module))
     return {name: text for name, text in pairs if name and text is not None}
+
+
+def text_of(node: ast.expr, constants: Mapping[str, str]) -> str | None:
+    """The text of an expression, which may be the name of a constant; None if it is no text."""
+    return constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
 
 
 def _pairs_at_top(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -571,7 +581,6 @@ def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
     return {name: value for name, value in _pairs_at_top(module) if name and _makes(value, makers)}
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _BUILT_BY_NOBODY = frozenset({
@@ -590,7 +599,7 @@ def _needs_nothing(function: Function, *, after: int = 0) -> bool:
 
 def _functions_of(owner: ast.ClassDef) -> dict[str, Function]:
     """The methods of a class by name."""
-    return {node.name: node for node in owner.body if isinstance(node, _FUNCTIONS)}
+    return {node.name: node for node in owner.body if isinstance(node, FUNCTIONS)}
 
 
 def _required(function: Function) -> list[ast.arg]:
@@ -621,7 +630,7 @@ def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUs
 
 def _answering(module: ast.Module) -> Iterator[str]:
     for statement in module.body:
-        if isinstance(statement, _FUNCTIONS) and _answers(statement):
+        if isinstance(statement, FUNCTIONS) and _answers(statement):
             yield statement.name
         elif isinstance(statement, ast.ClassDef):
             yield from (f"{statement.name}.{name}" for name in _methods(statement))
@@ -667,7 +676,7 @@ def _makes(value: ast.AST | None, makers: Collection[str]) -> bool:
 def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
     """The public functions and classes of a module that make an agent without arguments: they
     return it, or a function that returns it; a class may keep it as an attribute."""
-    functions = [node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in ast.walk(module) if isinstance(node, FUNCTIONS)]
     known_makers: set[str] = set()
     new_makers = set(makers)
     while new_makers:  # a function may return what another one makes
@@ -684,7 +693,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
     for statement in module.body:
         if _is_marked(statement, makers):
             yield statement.name
-        elif isinstance(statement, _FUNCTIONS) and statement.name in known_makers - called_names:
+        elif isinstance(statement, FUNCTIONS) and statement.name in known_makers - called_names:
             if _needs_nothing(statement) and not statement.name.startswith("_"):
                 yield statement.name
         elif isinstance(statement, ast.ClassDef) and _is_made_alone(statement):
@@ -826,7 +835,7 @@ def _runs_at_import(statement: ast.stmt) -> bool:
         function = node.func if isinstance(node, ast.Call) else None
         if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
             return True
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             pending += (child for child, _ in _below(node, is_optional=False))
     return False
 

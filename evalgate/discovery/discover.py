@@ -129,12 +129,10 @@ class _Search:
     def _select(self) -> tuple[list[Selection], set[str]]:
         """The selections, and the files of the libraries."""
         root = self.settings.root
-        exclude = self.settings.gate_file.exclude
         evaluation_files = self.tree.evaluation_files
         named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self.texts)))
         files_by_format = [
-            (row, row.find(self.tree, exclude=exclude, named_files=named_files))
-            for row in formats.FORMATS.values()
+            (row, row.find(self.tree, named_files=named_files)) for row in formats.FORMATS.values()
         ]
         library_files = {file for _, files in files_by_format for file in files}
         all_files = Files(root, (*evaluation_files, *sorted(library_files)))
@@ -282,19 +280,17 @@ def _unheeded(
     lookalikes = search.reading.lookalikes
     all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
-    yield from hints.ignored_files(
-        tree, within=_ignored_within(search), run=search.keys, exclude=rules.exclude
-    )
+    yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, all_suites)
     if is_whole:
         yield from hints.passed_over_configs(tree, all_suites)
-        yield from hints.misnamed_files(tree, run=search.keys, exclude=rules.exclude)
+        yield from hints.misnamed_files(tree, run=search.keys)
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     library_files = (file for library in search.libraries for file in library.files())
     files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
     rows = formats.FORMATS.values()
-    left_out_files = (file for row in rows for file in row.excluded(tree, exclude=rules.exclude))
+    left_out_files = (file for row in rows for file in row.excluded(tree))
     yield from hints.pattern_problems(
         settings,
         files=files - lookalikes,

@@ -47,7 +47,9 @@ def is_dataset_case(raw: Any) -> bool:
     return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
-def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> Case | None:
+def read_case(
+    raw: Any, spot: Spot, *, place: Place | None = None, recorded: bool = False
+) -> Case | None:
     """The case at `spot`; None, with a problem, if it is invalid.
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
@@ -87,7 +89,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
     )
 
 
-def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place) -> Case | None:
+def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place | None) -> Case | None:
     """A case of a dataset in ADK's shape. Its other keys are passed to metrics."""
     shapes = (repair.CASE, repair.INVOCATION)
     names = {name for shape in shapes for name in (*shape.known, *shape.others)}

@@ -302,14 +302,14 @@ class _RecordingReader:
         self.by_case: list[tuple[str, Transcript]] = []
         self._values: list[Any] = []
 
-    def element(self, path: Path, raw: Any, offset: int) -> None:
+    def element(self, path: Path, raw: Any, _offset: int) -> None:
         """Add a case result, a case, or an element of a list at the top."""
         if len(path) == 1:
             self._values.append(raw)
         elif to_snake(str(path[0])) == "eval_case_results":
             self._result(raw, Spot(self._problems, path))
         else:
-            self._case(raw, Spot(self._problems, path), offset)
+            self._case(raw, Spot(self._problems, path))
 
     def conclude(self, value: Any) -> tuple[Recorded, str | None]:
         """All recordings after the whole file was read, and the id of their evaluation set."""
@@ -353,12 +353,11 @@ class _RecordingReader:
         ]
         self._keep(name, turns, to_fields(fields.get("session_details")).get("state"))
 
-    def _case(self, raw: Any, spot: Spot, offset: int) -> None:
-        place = self._problems.place_at(offset)
+    def _case(self, raw: Any, spot: Spot) -> None:
         actual = to_fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, spot, place=place, recorded=True)
+            case = agents_cli.read_case(raw, spot, recorded=True)
         elif isinstance(actual, list):
             turns = [
                 self._invocation(turn, spot.at("actual_conversation", i))
@@ -367,7 +366,7 @@ class _RecordingReader:
             self._keep(str(to_fields(raw).get("eval_id") or f"case_{spot.path[-1]}"), turns, None)
             return
         else:
-            case = repair.read_case(raw, spot, place=place)
+            case = repair.read_case(raw, spot)
         turns_of_case = list(case.turns) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"

@@ -642,6 +642,7 @@ def _check_simulation(simulation: Simulation, spot: Spot) -> None:
 
 _EXPECTED = {
     "string_type": "text",
+    "bool_type": "true or false",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
 }

@@ -70,7 +70,7 @@ class StoredFiles:
         settings = load.load_settings({"root": str(self._root)})
         exclude = settings.gate_file.exclude
         tree = Tree(self._root, exclude=exclude)
-        files = ces_format.FORMAT.find(tree, exclude=exclude, kind_at=self._kind_at)
+        files = ces_format.FORMAT.find(tree, kind_at=self._kind_at)
         readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
         for kind in (Kind.RESULT, Kind.RUN):
             readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
