@@ -22,18 +22,15 @@ from evalgate.model import (
     NonBlocking,
     Policy,
     Purpose,
-    Reruns,
     Run,
     Scale,
     ThresholdRule,
     TrialKey,
     VerdictKind,
 )
+from evalgate.values import grouped
 
 NOTHING: Mapping[CaseKey, CaseStatus] = {}
-NEW_CASES = "+"
-"""Suffix of a suite's group of new cases. The base does not have them; they must reach the pass
-rate by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,13 +57,6 @@ class ScoredSide:
         """The threshold gate's verdict on each of head's cases."""
         return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
 
-    def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
-        """The verdict of one criterion on a case; None if the criterion gave none."""
-        return next(
-            (criterion.kind for criterion in self.verdicts[key].criteria if criterion.name == name),
-            None,
-        )
-
     @cached_property
     def runs(self) -> Mapping[TrialKey, GradedTrial]:
         """All first runs and reruns."""
@@ -85,6 +75,11 @@ class ScoredSide:
             )
             for key, trial in self.runs.items()
         }
+
+    def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
+        """The verdict of one criterion on a case; None if the criterion gave none."""
+        criteria = self.verdicts[key].criteria
+        return next((criterion.kind for criterion in criteria if criterion.name == name), None)
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """True for each trial that passes; None if unknown."""
@@ -111,9 +106,8 @@ class Sides:
 
     def is_paired(self, key: CaseKey) -> bool:
         """True if the case is compared with the base."""
-        return (
-            self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
-        )
+        status = self.unpaired.get(key, CaseStatus.PAIRED)
+        return self.base is not None and status is CaseStatus.PAIRED
 
     def blocks(self, key: CaseKey) -> bool:
         """True if the case may block: its suite is not advisory, and the case is not
@@ -121,8 +115,9 @@ class Sides:
         return key not in self.informational and key[0] not in self.policy.advisory
 
     def group(self, key: CaseKey) -> str:
-        """The key of the cases that share one pass rate with this case."""
-        return f"{key[0]}{NEW_CASES}" if self.unpaired.get(key) is CaseStatus.NEW else key[0]
+        """The key of the cases that share one pass rate with this case. Those that the base does
+        not have must reach it by themselves."""
+        return f"{key[0]}+" if self.unpaired.get(key) is CaseStatus.NEW else key[0]
 
     @cached_property
     def uses(self) -> Mapping[CaseKey, Sequence[CriterionUse]]:
@@ -137,6 +132,10 @@ class Sides:
             ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head)
             for run in runs
         ]
+
+    def kinds(self, key: CaseKey, name: str) -> tuple[VerdictKind | None, ...]:
+        """The verdict of one criterion on a case, on each side."""
+        return tuple(side.kind(key, name) for side in self.scored_sides)
 
     def common_runs(
         self, heads: Iterable[GradedTrial]
@@ -156,25 +155,21 @@ class Sides:
         same side of its threshold."""
         if self.base is None:
             return {}
-        uses: dict[str, CriterionUse] = {}
+        rules: dict[str, tuple[CriterionUse, PolicyRule]] = {}
         for suite in self.head.suites:
             for use in () if suite.key in self.policy.advisory else suite.criteria:
                 rule = pairing.rule_of(use, self.policy)
                 if rule.gating and (self.is_together or not rule.scale.clocked):
-                    uses[use.name] = use
+                    rules[use.name] = use, rule
         score_sets: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
         for trial in (trial for side in self.scored_sides for trial in side.run.trials):
-            for name, use in uses.items():
+            for name, (use, _) in rules.items():
                 score = pairing.value_of(trial, name)
                 if score is not None:
                     is_reached = use.threshold is not None and threshold.reaches(score, use)
                     score_sets[name, is_reached].add(score)
         graded_names = {name for (name, _), scores in score_sets.items() if len(scores) > 1}
-        graded_rules = {
-            name: pairing.rule_of(use, self.policy)
-            for name, use in uses.items()
-            if name in graded_names
-        }
+        graded_rules = {name: rule for name, (_, rule) in rules.items() if name in graded_names}
         return graded_rules | (MEASURED_RULE if _is_lacking(self) else {})
 
     @cached_property
@@ -184,47 +179,39 @@ class Sides:
         better."""
         shards = _parts(self)
         terms = _terms(self)
+        shard = self.head.shard
         # divided by all shards of the plan, also by those that are not here
-        money = 1 / max(
-            len(shards), self.head.shards if self.head.shard is None else self.head.shard.of
+        money = 1 / max(len(shards), self.head.shards if shard is None else shard.of)
+        plays = [purse.play(cases, terms, money=money) for cases in shards]
+        swapped_cases = [[case.swapped() for case in cases] for cases in shards]
+        swapped_plays = [purse.play(cases, terms, money=money) for cases in swapped_cases]
+        worse, failing, better = (
+            math.fsum(amounts) if amounts else 1.0  # 1 is the money at the beginning
+            for amounts in (
+                [part.worth for part, _ in plays],
+                [part.failing for part, _ in plays],
+                [part.worth for part, _ in swapped_plays],
+            )
         )
-        purses = []
-        swapped_purses = []
-        reruns: list[Rerun] = []
-        for shard_cases in shards:
-            shard_purse, shard_reruns = purse.play(shard_cases, terms, money=money)
-            purses.append(shard_purse)
-            reruns += shard_reruns
-            swapped_purses.append(purse.Purse(terms, money=money))
-            swapped_purses[-1].begin([case.swapped() for case in shard_cases])
-        worse_evidence = _total([shard_purse.worth for shard_purse in purses])
-        failing_evidence = _total([shard_purse.failing for shard_purse in purses])
-        factors: dict[CaseKey, float] = {}
-        for shard_purse in purses:
-            factors |= shard_purse.factors
+        factors = {key: factor for part, _ in plays for key, factor in part.factors.items()}
         confirmations: dict[CaseKey, Confirmation] = {}
-        for shard_purse in purses:
-            confirmations |= shard_purse.confirmations(
-                is_worse=worse_evidence >= terms.needed,
-                is_failing=failing_evidence >= terms.needed,
+        for part, _ in plays:
+            confirmations |= part.confirmations(
+                is_worse=worse >= terms.needed,
+                is_failing=failing >= terms.needed,
                 largest_factor=max(factors.values(), default=1.0),
             )
         earlier = self.head.earlier_verdicts
         return Book(
             needed=terms.needed,
-            worse=worse_evidence,
-            better=_total([shard_purse.worth for shard_purse in swapped_purses]),
-            failing=failing_evidence,
-            bets=tuple(bet for shard_purse in purses for bet in shard_purse.bets),
+            worse=worse,
+            better=better,
+            failing=failing,
+            bets=tuple(bet for part, _ in plays for bet in part.bets),
             factors=factors,
             confirmations=confirmations | dict(_of_earlier(self, confirmations)),
-            on_both=frozenset(key for shard_purse in purses for key in shard_purse.failed_together),
-        ), tuple(rerun for rerun in reruns if rerun.key not in earlier)
-
-
-def _total(amounts: Sequence[float]) -> float:
-    """The sum of the purses' amounts; 1.0, the money at the beginning, if there are no purses."""
-    return math.fsum(amounts) if amounts else 1.0
+            on_both=frozenset(key for part, _ in plays for key in part.failed_together),
+        ), tuple(rerun for _, reruns in plays for rerun in reruns if rerun.key not in earlier)
 
 
 def _of_earlier(
@@ -243,18 +230,14 @@ def _of_earlier(
 
 def _terms(sides: Sides) -> Terms:
     policy = sides.policy
-    sizes: defaultdict[str, int] = defaultdict(int)
-    for key in sides.uses:
-        sizes[sides.group(key)] += sides.blocks(key)
-    rates = {
-        group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate)
-        for group in sizes
+    groups = grouped(((sides.group(key), key[0]), sides.blocks(key)) for key in sides.uses)
+    tolerated = {
+        group: sum(blocks)
+        - threshold.needed(sum(blocks), policy.suite_pass_rate.get(suite, policy.pass_rate))
+        for (group, suite), blocks in groups.items()
     }
     # a shard does not know how many cases fail in other shards
     is_part = sides.head.shard is not None or sides.head.shards > 1
-    tolerated = {
-        group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()
-    }
     return Terms(
         needed=1 / policy.alpha,
         tolerated={} if is_part else tolerated,
@@ -286,17 +269,16 @@ MEASURED_RULE = {
 def _parts(sides: Sides) -> list[list[CaseRuns]]:
     """The cases that decide, by the shard that measured them."""
     shard_numbers = sides.head.homes if sides.head.shards > 1 else {}
-    shards: defaultdict[int, list[CaseRuns]] = defaultdict(list)
     broken_suites = {suite.key for suite in sides.head.suites if suite.problem}
     absent_suites = {
         *sides.unchanged,
         *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent),
     }
-    for key in sides.uses:
-        if sides.blocks(key) and key[0] not in broken_suites:
-            shards[shard_numbers.get(key, 0)].append(
-                _case(sides, key, is_absent=key[0] in absent_suites)
-            )
+    shards = grouped(
+        (shard_numbers.get(key, 0), _case(sides, key, is_absent=key[0] in absent_suites))
+        for key in sides.uses
+        if sides.blocks(key) and key[0] not in broken_suites
+    )
     return list(shards.values())
 
 
@@ -304,34 +286,28 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     """The runs of one case on both sides. `is_absent`: its base cannot be rerun."""
     head = sides.scored_sides[0]
     is_paired = sides.is_paired(key)
-    verdict = head.verdicts[key]
-    fresh_runs = head.fresh.get(key, ())
+    kind = head.verdicts[key].kind
+    first_runs = head.trials.get(key, ())
+    reruns = grouped((trial.key.purpose, trial) for trial in head.fresh.get(key, ()))
     can_rerun = sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded
-    on_base = None
-    is_failing = verdict.kind is VerdictKind.FAIL
-    if verdict.kind is VerdictKind.NOT_MEASURED:
-        outcomes = head.passed(head.trials.get(key, ()))
+    is_failing = kind is VerdictKind.FAIL
+    if kind is VerdictKind.NOT_MEASURED:
+        outcomes = head.passed(first_runs)
         is_crash = False in outcomes and None not in outcomes
         is_failing = is_crash and len(outcomes) == sides.head.repeats
     lost: frozenset[int] = frozenset()
+    on_base = None
     if is_paired:
         lost = _lost(sides, key)
-        base_outcomes = sides.scored_sides[1].passed(sides.scored_sides[1].trials.get(key, ()))
-        on_base = (
-            base_outcomes.count(True) > base_outcomes.count(False)
-            if True in base_outcomes or False in base_outcomes
-            else None
-        )
+        base = sides.scored_sides[1]
+        base_outcomes = pairing.known_values(base.passed(base.trials.get(key, ())))
+        on_base = 2 * sum(base_outcomes) > len(base_outcomes) if base_outcomes else None
     return CaseRuns(
         key=key,
         group=sides.group(key),
-        rounds=_pairs(sides, head.trials.get(key, ()))
-        if is_paired and key[0] not in sides.unchanged
-        else (),
-        pairs=_pairs(
-            sides, (trial for trial in fresh_runs if trial.key.purpose is Purpose.PAIR), lost
-        ),
-        alone=head.passed(trial for trial in fresh_runs if trial.key.purpose is Purpose.SINGLE),
+        rounds=_pairs(sides, first_runs) if is_paired and key[0] not in sides.unchanged else (),
+        pairs=_pairs(sides, reruns.get(Purpose.PAIR, ()), lost),
+        alone=head.passed(reruns.get(Purpose.SINGLE, ())),
         is_failing=is_failing and can_rerun,
         passes_on_base=on_base,
         is_suspect=bool(lost),
@@ -347,8 +323,6 @@ def _lost(sides: Sides, key: CaseKey) -> frozenset[int]:
         for side in sides.scored_sides
         if side.trials.get(key)
     ]
-    if len(first_outcomes) < len(sides.scored_sides):
-        return frozenset()
     rows = list(zip(*first_outcomes, strict=False))
     return frozenset(
         place for place, row in enumerate(rows) if row == (False, True) and (True, False) in rows
@@ -364,13 +338,12 @@ def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Collection[int] = (
 def _pair(sides: Sides, head: GradedTrial, base: GradedTrial, lost: Collection[int]) -> RunPair:
     """One run of a case on each side. Nothing is staked on runs of different days."""
     patterns = [side.outcomes[head.key] for side in sides.scored_sides]
-    falls = {}
-    for use in sides.uses[head.key.case]:
-        rule = sides.graded.get(use.name)
-        head_score = pairing.value_of(head, use.name)
-        base_score = pairing.value_of(base, use.name)
-        if rule is not None and head_score is not None and base_score is not None:
-            falls[use.name] = rule.drop(head_score, base_score)
+    drops = {
+        use.name: sides.graded[use.name].drop_of(head, base)
+        for use in sides.uses[head.key.case]
+        if use.name in sides.graded
+    }
+    falls = {name: drop for name, drop in drops.items() if drop is not None}
     if purse.MEASURED in sides.graded:
         head_lost, base_lost = map(pairing.is_lost, (head, base), patterns)
         falls[purse.MEASURED] = float(head_lost) - float(base_lost)
@@ -382,25 +355,3 @@ def _pair(sides: Sides, head: GradedTrial, base: GradedTrial, lost: Collection[i
         )
     )
     return RunPair(cell=cell, falls=falls, is_staked=not base.apart)
-
-
-def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
-    """The counts of a case's reruns; None if it has none."""
-    if not sides.scored_sides[0].fresh.get(key):
-        return None
-    heads, bases = (side.passed(side.fresh.get(key, ())) for side in sides.scored_sides)
-    passed, runs, base_passed, base_runs = (
-        count
-        for outcomes in (heads, bases)
-        for count in (outcomes.count(True), len(outcomes) - outcomes.count(None))
-    )
-    return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)
-
-
-def evidence(drops: Iterable[float], *, tolerated: float) -> float:
-    """The factor that bets on one criterion alone reach, from 1. `drops`: by how much head was
-    worse in each pair, from -1 to 1."""
-    amounts = [1.0] * len(purse.SHARES)
-    for drop in drops:
-        amounts = purse.staked(amounts, (drop - tolerated) / (1 + tolerated))
-    return math.fsum(amounts) / len(amounts)

@@ -8,15 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
 
-from evalgate.comparison import (
-    book as comparison_book,
-    divergence,
-    pairing,
-    purse,
-    sensitivity,
-)
+from evalgate.comparison import divergence, pairing, purse, sensitivity
 from evalgate.comparison.book import ScoredSide, Sides
-from evalgate.comparison.pairing import PolicyRule, known_values
+from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
     AppliedRule,
     BaseOrigin,
@@ -35,14 +29,15 @@ from evalgate.model import (
     FailureOrigin,
     Lack,
     PassRates,
+    Reruns,
     Suite,
     VerdictKind,
 )
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Sentence, Wording
 
 DUST = 1e-9
-Falls: TypeAlias = Mapping[bool, Sequence[float]]
-"""By how much head was worse in each pair of runs, from -1 to 1; True: of pairs whose base ran on
+Falls: TypeAlias = Sequence[tuple[float, bool]]
+"""By how much head was worse in each pair of runs, from -1 to 1; and True if the base ran on
 another day."""
 
 
@@ -59,7 +54,7 @@ def comparison_of(
     assert base is not None
     deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [
-        [known_values(side.passed(side.trials.get(key, ()))) for side in sides.scored_sides]
+        [pairing.known_values(side.passed(side.trials.get(key, ()))) for side in sides.scored_sides]
         for key in deciding_keys
     ]
     rows = tuple(_rows(sides))
@@ -105,20 +100,19 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
     head_side, base_side = sides.scored_sides
     book = sides.book_and_reruns[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
+    is_paired = status is CaseStatus.PAIRED
     # a base result for another question, or for no question, is not an outcome of this case
     head = _outcome(head_side, key)
-    base = _outcome(base_side, key) if status is CaseStatus.PAIRED else None
+    base = _outcome(base_side, key) if is_paired else None
     new_failures: tuple[str, ...] = ()
     # a case that failed all along can fail in a new way
     if base is not None and head.kind is VerdictKind.FAIL:
-        broken_kinds = (VerdictKind.FAIL, VerdictKind.PASS)
-        names = [use.name for use in pairing.deciding(sides.uses[key])]
         new_failures = tuple(
-            name
-            for name in names
-            if (head_side.kind(key, name), base_side.kind(key, name)) == broken_kinds
+            use.name
+            for use in pairing.deciding(sides.uses[key])
+            if sides.kinds(key, use.name) == (VerdictKind.FAIL, VerdictKind.PASS)
         )
-    is_missing_on_base = status is CaseStatus.PAIRED and not base_side.trials.get(key)
+    is_missing_on_base = is_paired and not base_side.trials.get(key)
     return CaseComparison(
         suite=key[0],
         case_id=key[1],
@@ -127,12 +121,22 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         base=base,
         origin=origin_of(key, head, base, new_failures, book),
         newly=new_failures,
-        reruns=comparison_book.reruns_of(sides, key),
+        reruns=_reruns(sides, key),
         evidence=book.factors.get(key, 1.0),
         why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.informational,
     )
+
+
+def _reruns(sides: Sides, key: CaseKey) -> Reruns | None:
+    """The counts of a case's reruns; None if it has none."""
+    if not sides.scored_sides[0].fresh.get(key):
+        return None
+    head, base = (
+        pairing.known_values(side.passed(side.fresh.get(key, ()))) for side in sides.scored_sides
+    )
+    return Reruns(passed=sum(head), runs=len(head), base_passed=sum(base), base_runs=len(base))
 
 
 def _unpaired(status: CaseStatus) -> Wording:
@@ -227,18 +231,11 @@ def _rates(cases: Sequence[Sequence[bool]], k: int) -> PassRates:
     )
 
 
-@frozen_dataclass
-class CaseSample:
-    """One criterion's scores of a case on both sides, without crashed runs, and why one is
-    missing."""
-
-    head: tuple[float, ...]
-    base: tuple[float, ...]
-    lack: Lack | None
-
-
-def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
-    """The sample of one case; None if all runs of a side crashed."""
+def _sample(
+    sides: Sides, key: CaseKey, name: str
+) -> tuple[Sequence[Sequence[float]], Lack | None] | None:
+    """One criterion's scores of a case on each side, without crashed runs, and why one is missing;
+    None if all runs of a side crashed."""
     scores = []
     unscored_trials = []
     lack = None
@@ -258,10 +255,10 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
         ]
         if len(trials) < repeats:
             lack = Lack.RUNS
-        scores.append(known_values(side_scores))
+        scores.append(pairing.known_values(side_scores))
     if unscored_trials:
         lack = Lack.BASE_FAILED if all(unscored_trials) else Lack.SCORES
-    return CaseSample(head=scores[0], base=scores[1], lack=lack)
+    return scores, lack
 
 
 def _lack(sides: Sides, lacks: Sequence[Lack | None]) -> Lack | None:
@@ -293,24 +290,26 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
                     cases[use.name].append(key)
         rules = [pairing.rule_of(use, sides.policy, advisory=is_shown) for use in uses.values()]
         for is_gating in (True, False):
-            kind_rules = [rule for rule in rules if rule.gating is is_gating]
-            falls = [_falls(sides, rule, cases[rule.name]) for rule in kind_rules]
-            largest = max(map(_evidence, kind_rules, falls), default=1.0)
-            for rule, rule_falls in zip(kind_rules, falls, strict=True):
+            falls = [
+                (rule, _falls(sides, rule, cases[rule.name]))
+                for rule in rules
+                if rule.gating is is_gating
+            ]
+            largest = max((_evidence(*rule_falls) for rule_falls in falls), default=1.0)
+            for rule, rule_falls in falls:
                 keys = cases[rule.name]
                 yield _row(sides, rule, keys, rule_falls, is_shown=is_shown, largest=largest)
 
 
 def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
     head_side = sides.scored_sides[0]
-    falls: defaultdict[bool, list[float]] = defaultdict(list)
+    falls = []
     for key in keys:
         head_runs = (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         for head, base in sides.common_runs(head_runs):
-            head_score = pairing.value_of(head, rule.name)
-            base_score = pairing.value_of(base, rule.name)
-            if head_score is not None and base_score is not None:
-                falls[base.apart].append(rule.drop(head_score, base_score))
+            drop = rule.drop_of(head, base)
+            if drop is not None:
+                falls.append((drop, base.apart))
     return falls
 
 
@@ -319,9 +318,8 @@ def _evidence(
 ) -> float:
     """The factor that bets on the criterion reach, from 1, if they bet that head is worse or, with
     `sign` -1, that it is better. `with_past`: also with pairs whose base ran on another day."""
-    past_falls = falls.get(True, ()) if with_past else ()
-    signed_falls = [sign * fall for fall in (*past_falls, *falls.get(False, ()))]
-    return comparison_book.evidence(signed_falls, tolerated=rule.max_drop)
+    signed_falls = [sign * fall for fall, is_past in falls if with_past or not is_past]
+    return purse.evidence(signed_falls, tolerated=rule.max_drop)
 
 
 def _row(
@@ -334,19 +332,15 @@ def _row(
     largest: float,
 ) -> CriterionComparison:
     book = sides.book_and_reruns[0]
-    head_side, base_side = sides.scored_sides
-    kinds = [(base_side.kind(key, rule.name), head_side.kind(key, rule.name)) for key in keys]
+    kinds = [sides.kinds(key, rule.name) for key in keys]
     samples = [sample for key in keys if (sample := _sample(sides, key, rule.name)) is not None]
-    paired_samples = [sample for sample in samples if sample.head and sample.base]
     # the mean of the cases' means, over the cases that have a score on both sides
-    head_mean = base_mean = None
-    if paired_samples:
-        head_mean = fmean(fmean(sample.head) for sample in paired_samples)
-        base_mean = fmean(fmean(sample.base) for sample in paired_samples)
-    lacks = [sample.lack for sample in samples]
-    lack = _lack(sides, lacks)
-    if rule.scale.clocked and not sides.is_together:
-        lack = Lack.CLOCK
+    paired_means = [[*map(fmean, scores)] for scores, _ in samples if all(scores)]
+    head_mean, base_mean = (
+        map(fmean, zip(*paired_means, strict=True)) if paired_means else (None, None)
+    )
+    lacks = [case_lack for _, case_lack in samples]
+    lack = Lack.CLOCK if rule.scale.clocked and not sides.is_together else _lack(sides, lacks)
     change = CHANGES[lack]
     evidence = _evidence(rule, falls)
     if lack is not Lack.CLOCK and rule.gating:
@@ -354,7 +348,8 @@ def _row(
             change = Change.REGRESSED
         elif lack is None:
             is_better = book.better >= book.needed
-            if falls.get(True) and _evidence(rule, falls, with_past=True) >= book.needed:
+            is_past = any(is_past for _, is_past in falls)
+            if is_past and _evidence(rule, falls, with_past=True) >= book.needed:
                 lack = Lack.PAST
                 change = Change.INCONCLUSIVE
             elif is_better and _evidence(rule, falls, sign=-1.0) >= purse.BROKEN_FACTOR:
@@ -369,10 +364,10 @@ def _row(
         ),
         change=change,
         cases=ComparedCases(
-            compared=len(paired_samples),
+            compared=len(paired_means),
             unpaired=len(lacks) - lacks.count(None),
-            broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
-            fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
+            broken=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
+            fixed=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
         ),
         base=base_mean,
         head=head_mean,

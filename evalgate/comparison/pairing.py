@@ -176,15 +176,17 @@ class PolicyRule:
     scale: Scale
     max_drop: float
 
-    def drop(self, head: float, base: float) -> float:
-        """By how much head is worse, from -1 to 1, as a share of the scale or, if the scale is
-        open, of the larger score."""
-        reach = self._reach(head, base)
+    def drop_of(self, head: GradedTrial, base: GradedTrial) -> float | None:
+        """By how much head's run is worse, from -1 to 1, as a share of the scale or, if the scale
+        is open, of the larger score. None if a run has no score."""
+        scores = value_of(head, self.name), value_of(base, self.name)
+        if scores[0] is None or scores[1] is None:
+            return None
+        reach = self._reach(scores[0], scores[1])
         if not reach:
             return 0.0
-        drop = (
-            (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
-        )
+        rise = scores[0] / reach - scores[1] / reach
+        drop = rise if self.lower_is_better else -rise
         # differences up to the scale's resolution come from measuring itself
         drop = math.copysign(max(0.0, abs(drop) - self.scale.resolution / reach), drop)
         return min(1.0, max(-1.0, drop))

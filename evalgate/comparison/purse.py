@@ -9,39 +9,30 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 
 SPREAD_SHARE = 0.5
 """The share of the purse that bets equally on every pair, to find a drop that is spread over
 cases."""
-SHARES = (0.3, 0.6, 0.9)
-"""The shares of it that are staked on a pair, in three equal parts."""
-MAX_FIRST_STAKE = 0.5
-"""The largest stake on a case in the first round."""
-FLAKY = 0.3
-"""A case that passes this often is flaky, not failing."""
+SHARES = (0.3, 0.6, 0.9)  # the shares of it that are staked on a pair, in three equal parts
+MAX_FIRST_STAKE = 0.5  # the largest stake on a case in the first round
+FLAKY = 0.3  # a case that passes this often is flaky, not failing
 MIN_ODDS_SHARE = 0.35
 """A suspect is dropped if its odds fall below this share of its first odds, or of 1 : 1."""
-MAX_PAIRS = 16
-"""A suspect is dropped after this many pairs."""
-MAX_RUNS = 20
-"""Runs of head alone for one case."""
-PAIRS_TO_CONFIRM = 6
-"""Pairs of runs that confirm a constant failure; a budget reserves them."""
-RUNS_TO_CONFIRM = 10
-"""Runs that confirm it if there is no base; a budget reserves them."""
+MAX_PAIRS = 16  # a suspect is dropped after this many pairs
+MAX_RUNS = 20  # runs of head alone for one case
+PAIRS_TO_CONFIRM = 6  # pairs that confirm a constant failure; a budget reserves them
+RUNS_TO_CONFIRM = 10  # runs that confirm it if there is no base; a budget reserves them
 MIN_FAILING_ODDS = 0.1
 """Head's runs of a case end if the odds that it fails are not above this."""
-MAX_BETS_AT_ONCE = 3
-"""Bets on one case at the same time."""
-MAX_FIRST_CASES = 8
-"""Cases that begin their runs of head alone at the same time."""
+MAX_BETS_AT_ONCE = 3  # bets on one case at the same time
+MAX_FIRST_CASES = 8  # cases that begin their runs of head alone at the same time
 SPARE_RERUNS = 2
 """A case is given up if more of its reruns than this fail to be measured, beyond those that were
 measured."""
@@ -49,14 +40,10 @@ BROKEN_FACTOR = 4.0
 """The factor of a case's bets, from 1, at which the case is reported as broken."""
 PROMISING_FACTOR = 2.0
 """Graded scores: more pairs are run if their part of the purse reaches this factor."""
-MAX_GRADED_PAIRS = 4
-"""Graded scores: pairs of one case."""
-MAX_GRADED_CASES = 50
-"""Graded scores: cases with pairs."""
-MEASURED = "(measured)"
-"""The name of a graded criterion: the run could be measured."""
-ALL_CRITERIA = ""
-"""The name of a graded criterion: the run passes all deciding criteria."""
+MAX_GRADED_PAIRS = 4  # graded scores: pairs of one case
+MAX_GRADED_CASES = 50  # graded scores: cases with pairs
+MEASURED = "(measured)"  # the name of a graded criterion: the run could be measured
+ALL_CRITERIA = ""  # the name of a graded criterion: the run passes all deciding criteria
 
 
 _FALL = (1.0, -1.0, 0.0, 0.0)
@@ -123,25 +110,28 @@ def _believed(
 
 class Suspect:
     """A case that fell: the belief about it, and the factors that a bet on its next pair pays in
-    each cell."""
+    each cell. `odds`: that it broke; 0 if it did not fall, so that nothing is bet on it."""
 
     def __init__(self, odds: float) -> None:
-        self._first = odds
-        self._cells: tuple[Cell, ...] = ()
-        self.tries = self.falls = 0
+        self.odds = odds
+        self.cells: tuple[Cell, ...] = ()
+        self.tries = 0
         self._look()
 
     def _look(self) -> None:
-        _, self.pays, self.growth, odds = _believed(self._first, self._cells)
-        self.is_live = odds >= MIN_ODDS_SHARE * min(1.0, self._first) and self.tries < MAX_PAIRS
+        _, self.pays, self.growth, odds = _believed(self.odds, self.cells)
+        is_likely = odds >= MIN_ODDS_SHARE * min(1.0, self.odds) > 0
+        self.is_live = is_likely and self.tries < MAX_PAIRS
 
     def see(self, cell: Cell | None) -> None:
         """Add one more pair. None is a pair that could not be measured; it changes nothing."""
-        self.tries += 1
-        if cell is not None:
-            self.falls += cell is Cell.FELL
-            self._cells += (cell,)
-        self._look()
+        if self.odds:
+            self.tries += 1
+            self.cells += () if cell is None else (cell,)
+            self._look()
+
+
+NO_SUSPECT = Suspect(0.0)  # of all cases that did not fall: it never changes
 
 
 @frozen_dataclass
@@ -175,8 +165,8 @@ class CaseRuns:
     key: CaseKey
     group: str = ""
     rounds: Sequence[RunPair] = ()
-    pairs: Sequence[RunPair] = ()
-    alone: Sequence[bool | None] = ()
+    pairs: Iterable[RunPair] = ()
+    alone: Iterable[bool | None] = ()
     is_failing: bool = False
     passes_on_base: bool | None = None
     is_suspect: bool = False
@@ -217,37 +207,25 @@ def staked(amounts: Sequence[float], fall: float) -> list[float]:
     return [amount * (1 + share * fall) for amount, share in zip(amounts, SHARES, strict=True)]
 
 
-class HeadOnly:
-    """A case that is rerun on head alone: the belief about it, and the factor that the bets on its
-    failure reached."""
-
-    def __init__(self) -> None:
-        self.odds = self.factor = 1.0
-        self.tries = 0
-
-    @property
-    def believed(self) -> float:
-        """The probability that it fails, at least that of a flaky case, which makes the bet
-        fair."""
-        return max(1 - FLAKY, (self.odds * 0.97 + 0.5) / (1 + self.odds))
-
-    def see(self, *, passed: bool | None, believed: float) -> None:
-        """Add one more run, at odds that were fixed before it."""
-        self.tries += 1
-        if passed is not None:
-            self.factor *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
-            self.odds *= 0.06 if passed else 1.94
+def evidence(drops: Iterable[float], *, tolerated: float) -> float:
+    """The factor that bets on one criterion alone reach, from 1. `drops`: by how much head was
+    worse in each pair, from -1 to 1."""
+    amounts = [1.0] * len(SHARES)
+    for drop in drops:
+        amounts = staked(amounts, (drop - tolerated) / (1 + tolerated))
+    return math.fsum(amounts) / len(amounts)
 
 
 class State:
-    """The state of one case in the bets."""
+    """The state of one case in the bets. `is_alone`: it is rerun on head alone; the odds that it
+    fails, the factor that these bets reached, and the number of these runs."""
 
     def __init__(self, runs: CaseRuns) -> None:
         self.runs = runs
-        self.suspect: Suspect | None = None
-        self.alone: HeadOnly | None = None
-        self.unmeasured = self.graded = 0
-        self.has_passed = self.failed_together = False
+        self.suspect = NO_SUSPECT
+        self.is_alone = self.has_passed = self.failed_together = False
+        self.odds = self.factor = 1.0
+        self.tries = self.unmeasured = self.graded = 0
 
     @property
     def can_measure(self) -> bool:
@@ -258,32 +236,37 @@ class State:
     def is_live(self) -> bool:
         """True if another pair of it could change the answer."""
         can_pair = self.runs.is_failing and self.runs.can_pair and self.can_measure
-        return can_pair and self.suspect is not None and self.suspect.is_live
+        return can_pair and self.suspect.is_live
 
     @property
     def is_open(self) -> bool:
         """True if another run of head alone could change the answer."""
-        alone = self.alone
-        return (
-            alone is not None
-            and alone.odds > MIN_FAILING_ODDS
-            and alone.tries < MAX_RUNS
-            and self.can_measure
-        )
+        is_likely = self.is_alone and self.odds > MIN_FAILING_ODDS
+        return is_likely and self.tries < MAX_RUNS and self.can_measure
+
+    @property
+    def believed(self) -> float:
+        """The probability that head fails, at least that of a flaky case, which makes the bet
+        fair."""
+        return max(1 - FLAKY, (self.odds * 0.97 + 0.5) / (1 + self.odds))
+
+    def see_alone(self, *, passed: bool | None, believed: float) -> None:
+        """Add one more run of head alone, at odds that were fixed before it."""
+        self.tries += 1
+        if passed is not None:
+            self.factor *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
+            self.odds *= 0.06 if passed else 1.94
 
     def rerun_head(self, *, asks: bool) -> None:
         """Start to rerun a failing case on head alone, if it also fails on the base (and `asks`),
         is unknown there, or cannot be paired."""
         runs = self.runs
-        suspect = self.suspect
-        if suspect is None:
-            is_wanted = asks or runs.passes_on_base is not False
+        if self.suspect.odds:
+            is_known = asks and not self.suspect.is_live and self.failed_together
+            is_wanted = is_known or not runs.can_pair or runs.passes_on_base is None
         else:
-            is_wanted = not runs.can_pair or (asks and not suspect.is_live and self.failed_together)
-        is_wanted = is_wanted or runs.passes_on_base is None
-        is_new = self.alone is None and self.can_measure and not self.has_passed
-        if is_wanted and is_new and runs.is_failing:
-            self.alone = HeadOnly()
+            is_wanted = asks or runs.passes_on_base is not False
+        self.is_alone |= is_wanted and runs.is_failing and self.can_measure and not self.has_passed
 
 
 class Purse:
@@ -326,10 +309,9 @@ class Purse:
         """The amount that the bets on "more cases fail by themselves than are tolerated" have
         reached. For each group it is the product over the cases with the least evidence, as many as
         exceed the tolerated number."""
-        groups: defaultdict[str, list[float]] = defaultdict(list)
-        for state in self._failing_states:
-            if state.alone is not None:
-                groups[state.runs.group].append(state.alone.factor)
+        groups = grouped(
+            (state.runs.group, state.factor) for state in self._failing_states if state.is_alone
+        )
         total = self._money
         for group, factors in groups.items():
             total *= math.prod(sorted(factors)[: max(0, len(factors) - self._allowed(group))])
@@ -360,12 +342,11 @@ class Purse:
         for state in paired_states:
             if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
                 state.suspect = Suspect(odds)
-        rounds = itertools.zip_longest(*(state.runs.rounds[1:] for state in paired_states))
-        for pairs in rounds:
+        for pairs in itertools.zip_longest(*(state.runs.rounds[1:] for state in paired_states)):
             for state, pair in zip(paired_states, pairs, strict=True):
                 if pair is not None:
-                    is_new = state.suspect is None and pair.cell is Cell.FELL
-                    self._bet(state, pair, state.suspect.pays if state.suspect else NO_BET)
+                    is_new = not state.suspect.odds and pair.cell is Cell.FELL
+                    self._bet(state, pair, state.suspect.pays)
                     state.suspect = Suspect(odds) if is_new else state.suspect
         for state in self._failing_states:
             state.rerun_head(asks=self._terms.asks_alone)
@@ -391,12 +372,6 @@ class Purse:
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
 
-    def _bet(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
-        """`pays`: the factor of the bet in each cell, which was fixed before."""
-        self._stake(state, pair, 1.0 if pair.cell is None else pays[pair.cell])
-        if state.suspect is not None:
-            state.suspect.see(pair.cell)
-
     def _falls(self, pair: RunPair) -> dict[str, float]:
         """The falls of a pair beyond what is tolerated."""
         graded = self._terms.graded
@@ -406,47 +381,45 @@ class Purse:
             if name in pair.falls
         }
 
-    def _stake(self, state: State, pair: RunPair, pays: float) -> None:
+    def _bet(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
+        """`pays`: the factor of the bet in each cell, which was fixed before."""
+        cell = pair.cell
+        state.suspect.see(cell)
         falls = self._falls(pair)
         for name, fall in falls.items():  # a base of another day shows suspects too
             self._seen[name] = staked(self._seen[name], fall)
         if not pair.is_staked:
             return
-        if pays != 1.0:
-            self.factors[state.runs.key] = self.factors.get(state.runs.key, 1.0) * pays
-            self._product *= pays
-        for name, fall in (
-            {ALL_CRITERIA: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls
-        ).items():
+        if cell is not None and pays[cell] != 1.0:
+            self.factors[state.runs.key] = self.factors.get(state.runs.key, 1.0) * pays[cell]
+            self._product *= pays[cell]
+        falls[ALL_CRITERIA] = 0.0 if cell is None else _FALL[cell]
+        for name, fall in falls.items():
             self._spread[name] = staked(self._spread[name], fall)
-        if pair.cell is not None:
-            self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
+        if cell is not None:
+            self.bets.append(Bet(key=state.runs.key, cell=cell, worth=self.worth))
 
     def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
         """Add the results of reruns. The stakes of all reruns of one request were fixed before any
         of them ran."""
         states = {rerun.key: self._states[rerun.key] for rerun in reruns}
-        pays = {
-            key: state.suspect.pays for key, state in states.items() if state.suspect is not None
-        }
-        chances = {
-            key: state.alone.believed for key, state in states.items() if state.alone is not None
-        }
+        stakes = {key: (state.suspect.pays, state.believed) for key, state in states.items()}
         for rerun, result in zip(reruns, results, strict=True):
             state = states[rerun.key]
+            pays, believed = stakes[rerun.key]
             if isinstance(result, RunPair):
                 state.unmeasured += 1 if result.cell is None else -1
                 state.graded += 1
                 if result.is_staked:
                     state.has_passed |= result.cell in (Cell.PASSED, Cell.ROSE)
                     state.failed_together |= result.cell is Cell.FAILED
-                self._bet(state, result, pays.get(rerun.key, NO_BET))
-            elif state.alone is not None:
-                state.alone.see(passed=result, believed=chances[rerun.key])
+                self._bet(state, result, pays)
+            elif state.is_alone:
+                state.see_alone(passed=result, believed=believed)
                 state.unmeasured += 1 if result is None else -1
                 state.has_passed |= result is True
         for state in states.values():
-            if state.suspect is not None and not state.suspect.is_live:
+            if state.suspect.odds and not state.suspect.is_live:
                 state.rerun_head(asks=self._terms.asks_alone)
 
     def reruns(self) -> tuple[Rerun, ...]:
@@ -455,41 +428,36 @@ class Purse:
         states = self._failing_states
         if self.is_worse:
             return ()
-        if suspects := [
-            (state, state.suspect)
-            for state in states
-            if state.suspect is not None and state.is_live
-        ]:
-            suspects.sort(key=lambda suspect: (-suspect[1].growth, suspect[1].tries))
+        if suspects := [state for state in states if state.is_live]:
+            suspects.sort(key=lambda state: (-state.suspect.growth, state.suspect.tries))
             return tuple(Rerun(key=key, is_pair=True) for key in self._fewest(suspects))
         if self.is_failing:
             return ()
-        open_cases = [
-            (state, state.alone) for state in states if state.alone is not None and state.is_open
-        ]
-        if open_cases and self._could_fail():
-            return tuple(
-                Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(open_cases)
-            )
+        open_states = [state for state in states if state.is_open]
+        if open_states and self._could_fail():
+            next_states = self._next_alone(open_states)
+            return tuple(Rerun(key=state.runs.key, is_pair=False) for state in next_states)
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
 
     def _could_fail(self) -> bool:
         """True if more cases may fail by themselves than are tolerated."""
-        groups: defaultdict[str, int] = defaultdict(int)
-        for state in self._failing_states:
-            if state.alone is not None:
-                groups[state.runs.group] += state.alone.factor > 1 or state.is_open
-        return any(count > self._allowed(group) for group, count in groups.items())
+        counts = Counter(
+            state.runs.group
+            for state in self._failing_states
+            if state.is_alone and (state.factor > 1 or state.is_open)
+        )
+        return any(count > self._allowed(group) for group, count in counts.items())
 
-    def _fewest(self, suspects: Sequence[tuple[State, Suspect]]) -> list[CaseKey]:
+    def _fewest(self, suspects: Sequence[State]) -> list[CaseKey]:
         """The fewest bets that would reach the needed amount if all of them fell; else one bet on
         every suspect."""
         keys: list[CaseKey] = []
         product = self._product
         spread = dict(self._spread)
         for turn in range(MAX_BETS_AT_ONCE):
-            for state, suspect in suspects:
-                if turn > suspect.falls or suspect.tries + turn >= MAX_PAIRS:
+            for state in suspects:
+                suspect = state.suspect
+                if turn > suspect.cells.count(Cell.FELL) or suspect.tries + turn >= MAX_PAIRS:
                     continue
                 keys.append(state.runs.key)
                 product *= suspect.pays[Cell.FELL]
@@ -500,34 +468,32 @@ class Purse:
                 return keys
         return keys
 
-    def _next_alone(self, cases: Sequence[tuple[State, HeadOnly]]) -> list[State]:
+    def _next_alone(self, states: Sequence[State]) -> Sequence[State]:
         """The case that most likely fails, up to three times at once if it failed again before. If
         its group tolerates failures, the cases with the fewest runs, because all of them must be
         known."""
-        if any(self._allowed(state.runs.group) for state, _ in cases):
-            fewest_tries = min(alone.tries for _, alone in cases)
-            return [state for state, alone in cases if alone.tries == fewest_tries]
-        likeliest_state, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
-        if not alone.tries:
-            return [state for state, belief in cases if not belief.tries][:MAX_FIRST_CASES]
-        growth = math.log(alone.believed / (1 - FLAKY))
+        fewest_tries = min(state.tries for state in states)
+        least_known = [state for state in states if state.tries == fewest_tries]
+        if any(self._allowed(state.runs.group) for state in states):
+            return least_known
+        likeliest = max(states, key=lambda state: (state.odds, -state.tries))
+        if not likeliest.tries:
+            return least_known[:MAX_FIRST_CASES]
+        growth = math.log(likeliest.believed / (1 - FLAKY))
         missing_runs = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
-        return [likeliest_state] * max(
-            1, min(MAX_BETS_AT_ONCE, alone.tries, MAX_RUNS - alone.tries, math.ceil(missing_runs))
-        )
+        most_runs = min(MAX_BETS_AT_ONCE, likeliest.tries, MAX_RUNS - likeliest.tries)
+        return [likeliest] * max(1, min(most_runs, math.ceil(missing_runs)))
 
     def _next_graded(self) -> list[CaseKey]:
         """The next pairs: cases that fell by the graded criterion with the largest part of the
         purse."""
         part_amounts = {name: math.fsum(amounts) for name, amounts in self._seen.items()}
-        criterion = max(part_amounts, key=lambda name: part_amounts[name], default="")
+        criterion = max(part_amounts, key=part_amounts.__getitem__, default="")
         if not criterion or part_amounts[criterion] < PROMISING_FACTOR:
             return []
+        tolerated = self._terms.graded[criterion]
         falls = {
-            key: math.fsum(
-                pair.falls.get(criterion, 0.0) - self._terms.graded[criterion]
-                for pair in state.runs.rounds
-            )
+            key: math.fsum(pair.falls.get(criterion, 0.0) - tolerated for pair in state.runs.rounds)
             for key, state in self._states.items()
             if state.runs.can_pair and state.can_measure
         }
@@ -543,32 +509,21 @@ class Purse:
         `is_worse`, `is_failing`: of all shards together. `largest_factor`: the largest factor of a
         case in any shard."""
         floor = min(BROKEN_FACTOR, largest_factor)
-        return {
-            state.runs.key: _confirmation(
-                state,
-                is_broken=is_worse
-                and state.suspect is not None
-                and self.factors.get(state.runs.key, 1.0) >= floor,
-                is_failing=is_failing,
-                is_settled=is_worse or is_failing,
-            )
-            for state in self._failing_states
-        }
-
-
-def _confirmation(
-    state: State, *, is_broken: bool, is_failing: bool, is_settled: bool
-) -> Confirmation:
-    """`is_settled`: no more reruns are made."""
-    if is_broken:
-        return Confirmation.BROKEN
-    if is_failing and state.alone is not None and state.alone.factor > 1:
-        return Confirmation.FAILING
-    if not state.can_measure:
-        return Confirmation.LOST
-    # a case that passed in the first of several bets may still turn out to fail
-    is_open = not is_settled and (state.is_live or state.is_open)
-    return Confirmation.FLAKY if state.has_passed and not is_open else Confirmation.OPEN
+        confirmations = {}
+        for state in self._failing_states:
+            key = state.runs.key
+            # a case that passed in the first of several bets may still turn out to fail
+            is_open = not (is_worse or is_failing) and (state.is_live or state.is_open)
+            if is_worse and state.suspect.odds and self.factors.get(key, 1.0) >= floor:
+                confirmations[key] = Confirmation.BROKEN
+            elif is_failing and state.factor > 1:
+                confirmations[key] = Confirmation.FAILING
+            elif not state.can_measure:
+                confirmations[key] = Confirmation.LOST
+            else:
+                is_flaky = state.has_passed and not is_open
+                confirmations[key] = Confirmation.FLAKY if is_flaky else Confirmation.OPEN
+        return confirmations
 
 
 def _total(parts: Mapping[str, Sequence[float]]) -> float:
@@ -580,14 +535,16 @@ def play(
 ) -> tuple[Purse, tuple[Rerun, ...]]:
     """Bet on all runs so far. Returns the purse and the runs to do next."""
     purse = Purse(terms, money=money)
-    purse.begin(cases)
-    results_by_rerun: dict[Rerun, list[RunPair | bool | None]] = {}
+    results_by_rerun: dict[Rerun, Iterator[RunPair | bool | None]] = {}
     for case in cases:
-        results_by_rerun[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
-        results_by_rerun[Rerun(key=case.key, is_pair=False)] = [*case.alone]
+        results_by_rerun[Rerun(key=case.key, is_pair=True)] = iter(case.pairs)
+        results_by_rerun[Rerun(key=case.key, is_pair=False)] = iter(case.alone)
+    purse.begin(cases)
     while reruns := purse.reruns():
         results = [
-            (rerun, results_by_rerun[rerun].pop(0)) for rerun in reruns if results_by_rerun[rerun]
+            (rerun, result)
+            for rerun in reruns
+            for result in itertools.islice(results_by_rerun[rerun], 1)
         ]
         if results:
             purse.see([rerun for rerun, _ in results], [result for _, result in results])

@@ -6,6 +6,7 @@ runs suggest, one, two or three of them break, and the purse decides."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import zlib
 from collections import Counter
@@ -14,7 +15,7 @@ from functools import lru_cache
 
 from evalgate.comparison import threshold
 from evalgate.comparison.book import Sides
-from evalgate.comparison.purse import CaseRuns, Purse, Rerun, RunPair, Terms
+from evalgate.comparison.purse import CaseRuns, RunPair, Terms, play
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
 
 TRIES = 200
@@ -27,6 +28,13 @@ BROKEN_RATE = 0.02
 PRIOR = 2.0
 """The pass rate of all cases counts as this many runs of each case."""
 OFTEN_MISSED = 0.5
+PAIRS = {
+    (True, True): RunPair(cell=Cell.PASSED),
+    (True, False): RunPair(cell=Cell.ROSE),
+    (False, True): RunPair(cell=Cell.FELL),
+    (False, False): RunPair(cell=Cell.FAILED),
+}
+"""Pairs of runs, by whether head and the base pass."""
 
 
 def power_of(
@@ -35,31 +43,21 @@ def power_of(
     """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each case, its runs
     on both sides, 1 for a pass and 0 for a failure. None if no outcome is known, or there are too
     many cases to simulate."""
-    known_cases = [
-        (key, case_outcomes)
-        for key, case_outcomes in zip(keys, outcomes, strict=True)
-        if case_outcomes
-    ]
-    tries = min(TRIES, MOST_PAIRS // max(len(known_cases), 1))
-    if not known_cases or tries < FEWEST_TRIES:
+    known_runs = {key: runs for key, runs in zip(keys, outcomes, strict=True) if runs}
+    tries = min(TRIES, MOST_PAIRS // max(len(known_runs), 1))
+    if not known_runs or tries < FEWEST_TRIES:
         return None
-    all_outcomes = [
-        case_outcome for _, case_outcomes in known_cases for case_outcome in case_outcomes
-    ]
-    mean = (sum(all_outcomes) + PRIOR) / (len(all_outcomes) + PRIOR)
+    all_runs = [*itertools.chain.from_iterable(known_runs.values())]
+    mean = (sum(all_runs) + PRIOR) / (len(all_runs) + PRIOR)
     rates = [
-        min(0.98, (sum(case_outcomes) + PRIOR * mean) / (len(case_outcomes) + PRIOR))
-        for _, case_outcomes in known_cases
+        min(0.98, (sum(runs) + PRIOR * mean) / (len(runs) + PRIOR)) for runs in known_runs.values()
     ]
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
-    caught_share, unseen_share = _simulate(
-        tuple(rates), needs, rounds=sides.head.repeats, tries=tries
-    )
+    caught, unseen = _simulate(tuple(rates), needs, rounds=sides.head.repeats, tries=tries)
+    known_keys = [*known_runs]
     return Power(
-        cases=len(rates),
-        caught=caught_share,
-        unseen=tuple(known_cases[place][0] for place in unseen_share),
+        cases=len(rates), caught=caught, unseen=tuple(known_keys[place] for place in unseen)
     )
 
 
@@ -77,6 +75,7 @@ def _simulate(
         asks_alone=rule is ThresholdRule.CONFIRMED,
     )
     draw = random.Random(zlib.crc32(repr((rates, rounds)).encode())).random  # noqa: S311 - no secret
+    can_rerun = rule is not ThresholdRule.ALL
     caught = []
     missed_counts = Counter[int]()
     broken_counts = Counter[int]()
@@ -84,12 +83,18 @@ def _simulate(
         blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
-            head_rates = [
-                BROKEN_RATE if place in places else rate for place, rate in enumerate(rates)
+            cases = [
+                _case(
+                    place,
+                    (BROKEN_RATE if place in places else rate, rate),
+                    draw,
+                    rounds=rounds,
+                    can_rerun=can_rerun,
+                )
+                for place, rate in enumerate(rates)
             ]
-            is_blocked = _blocks(
-                head_rates, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL
-            )
+            purse, _ = play(cases, terms)
+            is_blocked = purse.is_worse or purse.is_failing
             blocked += is_blocked
             if count == 1:
                 broken_counts[places[0]] += 1
@@ -102,47 +107,25 @@ def _simulate(
     )
 
 
-def _blocks(
-    head_pass_rates: Sequence[float],
-    base_pass_rates: Sequence[float],
+def _case(
+    place: int,
+    rates: tuple[float, float],
     draw: Callable[[], float],
-    terms: Terms,
     *,
     rounds: int,
-    reruns: bool,
-) -> bool:
-    """True if the purse blocks one pull request. `head_pass_rates`, `base_pass_rates`: the pass
-    rate of each case on each side."""
-
-    def pair(place: int) -> RunPair:
-        head_passes = draw() < head_pass_rates[place]
-        base_passes = draw() < base_pass_rates[place]
-        return RunPair(
-            cell=(Cell.PASSED if head_passes else Cell.FELL)
-            if base_passes
-            else Cell.ROSE
-            if head_passes
-            else Cell.FAILED
-        )
-
-    def rerun(request: Rerun) -> RunPair | bool:
-        place = int(request.key[1])
-        return pair(place) if request.is_pair else draw() < head_pass_rates[place]
-
-    cases = []
-    for place in range(len(head_pass_rates)):
-        pairs = [pair(place) for _ in range(rounds)]
-        cells = [run_pair.cell for run_pair in pairs]
-        cases.append(
-            CaseRuns(
-                key=("", str(place)),
-                rounds=pairs,
-                is_failing=Cell.FELL in cells or Cell.FAILED in cells,
-                passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
-            )
-        )
-    purse = Purse(terms)
-    purse.begin(cases)
-    while reruns and (requests := purse.reruns()):
-        purse.see(requests, [rerun(request) for request in requests])
-    return purse.is_worse or purse.is_failing
+    can_rerun: bool,
+) -> CaseRuns:
+    """A case with as many runs as the purse requests. `rates`: its pass rates, head's first."""
+    head_rate, base_rate = rates
+    # head runs first
+    pairs = (PAIRS[draw() < head_rate, draw() < base_rate] for _ in itertools.count())
+    first_pairs = [*itertools.islice(pairs, rounds)]
+    cells = [pair.cell for pair in first_pairs]
+    return CaseRuns(
+        key=("", str(place)),
+        rounds=first_pairs,
+        pairs=pairs,
+        alone=(draw() < head_rate for _ in itertools.count()),
+        is_failing=can_rerun and (Cell.FELL in cells or Cell.FAILED in cells),
+        passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
+    )

@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from evalgate.comparison import pairing, threshold
 from evalgate.comparison.compare import OF_RERUNS
 from evalgate.model import (
     BaseSource,
     Book,
+    CaseComparison,
     CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
     Confirmation,
-    CriterionComparison,
     FailOn,
     FailureKind,
     FailureOrigin,
@@ -36,217 +36,15 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.values import Sentence, Wording, frozen_dataclass, grouped
-
-
-@frozen_dataclass
-class Allowed:
-    """The cases and failures that the threshold gate treats specially."""
-
-    flaky_cases: frozenset[CaseKey] = frozenset()  # failed or crashed, and pass in reruns
-    # the base fails too, and `threshold: new` allows it
-    known_failures: frozenset[CaseKey] = frozenset()
-    open_failures: frozenset[CaseKey] = frozenset()  # not rerun, or not measured
-    new_cases: frozenset[CaseKey] = frozenset()  # not on the base
-    drifted_cases: frozenset[CaseKey] = frozenset()  # both sides fail today, the base passed before
-
-    def reason(self, case: CaseVerdict) -> NonBlocking | None:
-        """Why a failed or crashed case does not block; None if it may block."""
-        has_failed = case.kind is VerdictKind.FAIL
-        is_crash = case.kind is VerdictKind.NOT_MEASURED
-        if case.key in self.flaky_cases and (has_failed or is_crash):
-            return NonBlocking.FLAKY
-        return NonBlocking.ALLOWED if case.key in self.known_failures and has_failed else None
-
+from evalgate.values import Sentence, Wording, grouped
 
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
-
-
-def _origins(comparison: Comparison | None, book: Book | None) -> dict[CaseKey, FailureOrigin]:
-    """The origin of each failure: from the comparison with a base, else from the reruns."""
-    if comparison is not None and comparison.base is not None:
-        return {case.key: case.origin for case in comparison.cases if case.origin is not None}
-    return {
-        key: OF_RERUNS[confirmation]
-        for key, confirmation in (book.confirmations if book else {}).items()
-        if confirmation in (Confirmation.FLAKY, Confirmation.LOST)
-    }
-
-
-def _allowed(
-    run: Run,
-    policy: Policy,
-    *,
-    comparison: Comparison | None,
-    book: Book | None,
-    origins: Mapping[CaseKey, FailureOrigin],
-) -> Allowed:
-    """The failures that the policy allows: flaky failures, and with `threshold: new` those that the
-    base has too. New cases and cases without a base result are never allowed as old failures."""
-    book = book or Book()
-    keys: defaultdict[Confirmation, set[CaseKey]] = defaultdict(set)
-    for key, confirmation in book.confirmations.items():
-        keys[confirmation].add(key)
-    base = None if comparison is None else comparison.base
-    cases = () if comparison is None or base is None else comparison.cases
-    old_failures = {
-        key
-        for key, origin in origins.items()
-        if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
-    }
-    known_failures = frozenset(old_failures if policy.threshold is ThresholdRule.NEW else ())
-    # measured in an earlier run than head's
-    separate_keys = {trial.key.case for trial in (base.trials if base else ()) if trial.apart}
-    passed_keys = {case.key for case in cases if case.base and case.base.passed > case.base.failed}
-    open_failures = keys[Confirmation.LOST]
-    if run.truncated or (base is not None and base.truncated):
-        open_failures |= keys[Confirmation.OPEN] - known_failures
-    return Allowed(
-        flaky_cases=frozenset(keys[Confirmation.FLAKY]),
-        known_failures=known_failures,
-        open_failures=frozenset(open_failures),
-        new_cases=frozenset(case.key for case in cases if case.status is CaseStatus.NEW),
-        drifted_cases=frozenset(separate_keys & passed_keys & old_failures & book.on_both),
-    )
-
-
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 """The most severe first. The most severe kind of the suites is the verdict's kind."""
-
-
-def _worst(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
-    """The most severe kind; None if there is none."""
-    return min(filter(None, kinds), key=SEVERITY.index, default=None)
-
-
-def _threshold_gate(run: Run, suites: Sequence[SuiteVerdict], policy: Policy) -> GateVerdict:
-    """The threshold gate's verdict on a run.
-
-    Every suite counts, except advisory ones; if all are advisory, nothing blocks. A run without
-    cases is not measured. If its budget ended a run, the verdict is inconclusive at best."""
-    deciding_suites = [suite for suite in suites if not suite.advisory]
-    kind = _worst(suite.kind for suite in deciding_suites) or VerdictKind.NOT_MEASURED
-    if kind is VerdictKind.PASS and not run.complete:
-        kind = VerdictKind.NOT_MEASURED
-    elif kind is VerdictKind.PASS and run.truncated:
-        kind = VerdictKind.INCONCLUSIVE
-    # including kinds that a more severe kind hides: the policy may block on them
-    kinds = {kind}
-    for suite in deciding_suites:
-        kinds |= {suite.kind, *suite.lesser_kinds}
-    if run.truncated:
-        kinds.add(VerdictKind.INCONCLUSIVE)
-    is_advisory_only = bool(suites) and not deciding_suites
-    blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, policy)
-    return GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
-
-
-def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
-    """The most severe kind of a gate's verdict that fails the job; None if none does."""
-    settings = {
-        VerdictKind.FAIL: FailOn(gate.value),
-        VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
-        VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
-    }
-    return _worst(kind for kind in kinds if settings.get(kind) in policy.fail_on)
-
-
-def _judge_suite(
-    suite: Suite,
-    verdicts: Mapping[CaseKey, CaseVerdict],
-    *,
-    policy: Policy,
-    allowed: Allowed,
-    quarantines: Mapping[CaseKey, Quarantine],
-    is_compared: bool,
-) -> SuiteVerdict:
-    """The verdict on a suite by its own pass rate. Every case counts, including cases that did not
-    run, except quarantined ones and those in `allowed`. `is_compared`: the comparison with a base
-    decides criteria without a threshold."""
-    is_advisory = suite.key in policy.advisory
-    if suite.problem:
-        return SuiteVerdict(
-            suite=suite.key,
-            kind=VerdictKind.NOT_MEASURED,
-            cases=(),
-            reason=suite.problem,
-            advisory=is_advisory,
-        )
-    case_verdicts = [verdicts[suite.key, case.case_id] for case in suite.cases]
-    shown_quarantines = NOT_QUARANTINED if is_advisory else quarantines
-    counted_cases = [case for case in case_verdicts if case.key not in quarantines]
-    pass_rate = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    case_groups = [counted_cases]
-    if pass_rate < 1 and counted_cases:
-        # old and new cases have a pass rate each: otherwise new cases could make up for failures
-        groups = grouped((case.key in allowed.new_cases, case) for case in counted_cases)
-        case_groups = [group for _, group in sorted(groups.items())]
-    group_verdicts = [
-        _judge_cases(case_group, policy=policy, allowed=allowed, required=pass_rate)
-        for case_group in case_groups
-    ]
-    group_verdicts.sort(key=lambda kinds: SEVERITY.index(next(iter(kinds))))
-    kind, reason = next(iter(group_verdicts[0].items()))
-    compared = [use.name for use in suite.criteria if use.is_compared]
-    deciding_uses = pairing.deciding(suite.criteria)
-    if kind is VerdictKind.PASS and compared and len(compared) == len(deciding_uses):
-        kind = kind if is_compared else VerdictKind.NOT_MEASURED
-        reason = Sentence("suite_without_threshold", compared, is_compared)
-    return SuiteVerdict(
-        suite=suite.key,
-        kind=kind,
-        cases=tuple(_case_verdict(case, allowed, shown_quarantines) for case in case_verdicts),
-        required_pass_rate=pass_rate,
-        reason=reason,
-        advisory=is_advisory or (bool(case_verdicts) and not counted_cases),
-        lesser_kinds=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
-    )
-
-
-def _case_verdict(
-    case: CaseVerdict, allowed: Allowed, quarantines: Mapping[CaseKey, Quarantine]
-) -> CaseVerdict:
-    """The verdict with the reason why it does not block, if there is one."""
-    quarantine = quarantines.get(case.key)
-    # a quarantined case needs no other reason not to block
-    nonblocking = None if quarantine else allowed.reason(case)
-    if (nonblocking, quarantine) == (case.nonblocking, case.quarantine):
-        return case
-    return replace(case, nonblocking=nonblocking, quarantine=quarantine)
-
-
-def _judge_cases(
-    cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
-) -> dict[VerdictKind, Wording]:
-    """The verdict kinds of cases that share one pass rate, the deciding kind first, with reasons;
-    see `threshold.judge`."""
-    # flaky crashes count neither as measured nor as missing
-    remaining_cases = [
-        case for case in cases if case.kind is VerdictKind.FAIL or allowed.reason(case) is None
-    ]
-    if cases and not remaining_cases:
-        return {VerdictKind.PASS: ""}
-    failures = {case.key for case in remaining_cases if case.kind is VerdictKind.FAIL}
-    unconfirmed_failures = failures & allowed.open_failures
-    allowed_failures = failures & allowed.flaky_cases
-    # flaky failures never count; known failures do not count if no other failure exists
-    if failures <= allowed_failures | unconfirmed_failures | allowed.known_failures:
-        allowed_failures |= failures & allowed.known_failures
-    kinds = threshold.judge(
-        remaining_cases,
-        required=required,
-        min_measured=policy.min_measured,
-        allowed=allowed_failures,
-        unconfirmed=unconfirmed_failures,
-    )
-    if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
-        # if a budget ended before the reruns, failures that they might have confirmed must not pass
-        notice: dict[VerdictKind, Wording] = {
-            VerdictKind.NOT_MEASURED: Sentence("suite_not_rerun", len(unconfirmed_failures))
-        }
-        return notice | kinds | notice  # this kind comes first, whatever else there is
-    return kinds
+APPETITE = 2
+"""If head takes more than this many times the base's tokens for the same runs, head caused the
+budget to end."""
 
 
 def decide(
@@ -265,58 +63,263 @@ def decide(
     are shown and never decide. `book`: the bets of a run without a comparison; without a book every
     failure counts. `decided`: the verdicts on the cases without a comparison, if they exist
     already."""
-    if (
-        policy.fail_on
-        and comparison is not None
-        and _stopped_its_agent(run, comparison, advisory=policy.advisory)
-    ):
-        policy = policy.blocking()  # the change broke the agent; this is not an outage
-    is_compared = comparison is not None and (comparison.base is not None or comparison.no_agent)
-    if comparison is not None:
-        book = comparison.book if comparison.base is not None else book
+    if comparison is not None and comparison.base is not None:
+        book = comparison.book
         decided = comparison.decided
-    origins = _origins(comparison, book)
-    allowed = _allowed(run, policy, comparison=comparison, book=book, origins=origins)
-    uses = pairing.uses_by_case(run)
-    # a budget that ended after the comparison changes the verdicts
-    if run.truncated or decided.keys() != uses.keys():
-        decided = pairing.case_verdicts(run, uses, policy=policy)
-    verdicts = {
-        **decided,
-        **{
-            key: replace(
-                decided[key],
-                kind=VerdictKind.NOT_MEASURED,
-                second_kind=None,
-                reason=Sentence("case_moved"),
-            )
-            for key in allowed.drifted_cases
-        },
-    }
-    suites = tuple(
-        _judge_suite(
-            suite,
-            verdicts,
-            policy=policy,
-            allowed=allowed,
-            quarantines=quarantines,
-            is_compared=is_compared,
-        )
-        for suite in run.suites
+        if policy.fail_on and _stopped_its_agent(run, comparison, advisory=policy.advisory):
+            policy = policy.blocking()  # the change broke the agent; this is not an outage
+    threshold_gate = _ThresholdGate(
+        run=run,
+        policy=policy,
+        comparison=comparison,
+        quarantines=quarantines,
+        book=book or Book(),
+        decided=decided,
     )
-    gates = [_threshold_gate(run, suites, policy)]
-    if comparison is not None:
-        regression = regression_gate(run, comparison, policy)
-        gates += [] if regression is None else [regression]
+    suites = [threshold_gate.suite_verdict(suite) for suite in run.suites]
+    gates = [threshold_gate.verdict(suites)]
+    causes = {} if comparison is None else _causes(run, comparison, policy)
+    if causes:
+        kind = min(causes, key=SEVERITY.index)
+        blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
+        # any kind may block; the cause of the blocking kind comes first
+        kinds = dict.fromkeys((blocked_by or kind, kind))
+        gates.append(
+            GateVerdict(
+                gate=GateKind.REGRESSION,
+                kind=kind,
+                blocked_by=blocked_by,
+                causes=tuple(causes[cause_kind] for cause_kind in kinds),
+            )
+        )
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
         blocked_by=_worst(gate.blocked_by for gate in gates),
-        suites=suites,
+        suites=tuple(suites),
         gates=tuple(gates),
         book=book,
-        origins=origins,
-        open=allowed.open_failures,
+        origins=threshold_gate.origins,
+        open=threshold_gate.open_failures,
     )
+
+
+def _worst(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
+    """The most severe kind; None if there is none."""
+    return min(filter(None, kinds), key=SEVERITY.index, default=None)
+
+
+def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
+    """The most severe kind of a gate's verdict that fails the job; None if none does."""
+    settings = {
+        VerdictKind.FAIL: FailOn(gate.value),
+        VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
+        VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
+    }
+    return _worst(kind for kind in kinds if settings.get(kind) in policy.fail_on)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ThresholdGate:
+    """Is head good enough? The arguments are those of `decide`."""
+
+    run: Run
+    policy: Policy
+    comparison: Comparison | None
+    quarantines: Mapping[CaseKey, Quarantine]
+    book: Book
+    decided: Mapping[CaseKey, CaseVerdict]
+
+    @property
+    def base(self) -> Run | None:
+        """The base that head is compared with."""
+        return self.comparison.base if self.comparison is not None else None
+
+    @property
+    def compared_cases(self) -> Sequence[CaseComparison]:
+        """The cases that are compared with the base."""
+        return self.comparison.cases if self.comparison is not None and self.base else ()
+
+    @cached_property
+    def origins(self) -> Mapping[CaseKey, FailureOrigin]:
+        """The origin of each failure: from the comparison with a base, else from the reruns."""
+        if self.base is not None:
+            return {
+                case.key: case.origin for case in self.compared_cases if case.origin is not None
+            }
+        return {
+            key: OF_RERUNS[confirmation]
+            for key, confirmation in self.book.confirmations.items()
+            if confirmation in (Confirmation.FLAKY, Confirmation.LOST)
+        }
+
+    def _is_old(self, key: CaseKey) -> bool:
+        """True if the base fails too; never for new cases and those without a base result."""
+        return self.origins.get(key) in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
+
+    def _is_allowed(self, key: CaseKey) -> bool:
+        return self.policy.threshold is ThresholdRule.NEW and self._is_old(key)
+
+    @cached_property
+    def open_failures(self) -> frozenset[CaseKey]:
+        """Failures whose reruns could not be measured, or were prevented by a budget."""
+        is_cut_short = any(run is not None and run.truncated for run in (self.run, self.base))
+        return frozenset(
+            key
+            for key, confirmation in self.book.confirmations.items()
+            if confirmation is Confirmation.LOST
+            or (is_cut_short and confirmation is Confirmation.OPEN and not self._is_allowed(key))
+        )
+
+    @cached_property
+    def drifted_cases(self) -> frozenset[CaseKey]:
+        """Cases that the base passed in an earlier run, and that fail on both sides today."""
+        trials = self.base.trials if self.base else ()
+        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
+        return frozenset(
+            case.key
+            for case in self.compared_cases
+            if case.key in keys
+            and self._is_old(case.key)
+            and case.base
+            and case.base.passed > case.base.failed
+        )
+
+    @cached_property
+    def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
+        """The verdicts on the cases, with the reasons why some do not block."""
+        uses = pairing.uses_by_case(self.run)
+        # a budget that ended after the comparison changes the verdicts
+        is_known = not self.run.truncated and self.decided.keys() == uses.keys()
+        verdicts = (
+            self.decided if is_known else pairing.case_verdicts(self.run, uses, policy=self.policy)
+        )
+        return {key: self._excused(case) for key, case in verdicts.items()}
+
+    def _excused(self, case: CaseVerdict) -> CaseVerdict:
+        if case.key in self.drifted_cases:
+            kind = VerdictKind.NOT_MEASURED
+            case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
+        quarantine = self.quarantines.get(case.key)
+        if case.suite in self.policy.advisory:
+            quarantine = None
+        is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
+        reason = None
+        if quarantine is not None:
+            pass  # it needs no other reason not to block
+        elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+            reason = NonBlocking.FLAKY
+        elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
+            reason = NonBlocking.ALLOWED
+        if (reason, quarantine) == (case.nonblocking, case.quarantine):
+            return case
+        return replace(case, nonblocking=reason, quarantine=quarantine)
+
+    @cached_property
+    def new_cases(self) -> frozenset[CaseKey]:
+        """The cases that are not on the base."""
+        return frozenset(case.key for case in self.compared_cases if case.status is CaseStatus.NEW)
+
+    def suite_verdict(self, suite: Suite) -> SuiteVerdict:
+        """The verdict on a suite by its own pass rate. Every case counts, including cases that did
+        not run, except quarantined ones and those that do not block."""
+        policy = self.policy
+        is_advisory = suite.key in policy.advisory
+        if suite.problem:
+            return SuiteVerdict(
+                suite=suite.key,
+                kind=VerdictKind.NOT_MEASURED,
+                cases=(),
+                reason=suite.problem,
+                advisory=is_advisory,
+            )
+        case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
+        counted_cases = [case for case in case_verdicts if case.key not in self.quarantines]
+        required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
+        # old and new cases have a pass rate each: otherwise new cases could make up for failures
+        groups = grouped(
+            (required < 1 and case.key in self.new_cases, case) for case in counted_cases
+        )
+        group_verdicts = [
+            self._group_kinds(case_group, required)
+            for _, case_group in sorted(groups.items()) or [(False, [])]
+        ]
+        group_verdicts.sort(key=lambda kinds: SEVERITY.index(next(iter(kinds))))
+        kind, reason = next(iter(group_verdicts[0].items()))
+        names = [use.name for use in suite.criteria if use.is_compared]
+        if (
+            kind is VerdictKind.PASS
+            and names
+            and len(names) == len(pairing.deciding(suite.criteria))
+        ):
+            is_compared = self.comparison is not None and (
+                self.base is not None or self.comparison.no_agent
+            )
+            kind = kind if is_compared else VerdictKind.NOT_MEASURED
+            reason = Sentence("suite_without_threshold", names, is_compared)
+        return SuiteVerdict(
+            suite=suite.key,
+            kind=kind,
+            cases=tuple(case_verdicts),
+            required_pass_rate=required,
+            reason=reason,
+            advisory=is_advisory or (bool(case_verdicts) and not counted_cases),
+            lesser_kinds=frozenset().union(*group_verdicts) - {kind, VerdictKind.PASS},
+        )
+
+    def _group_kinds(
+        self, cases: Sequence[CaseVerdict], required: float
+    ) -> dict[VerdictKind, Wording]:
+        """The verdict kinds of cases that share one pass rate, the deciding kind first, with
+        reasons; see `threshold.judge`."""
+        # flaky crashes count neither as measured nor as missing
+        remaining_cases = [
+            case for case in cases if case.kind is VerdictKind.FAIL or case.nonblocking is None
+        ]
+        if cases and not remaining_cases:
+            return {VerdictKind.PASS: ""}
+        failures = [case for case in remaining_cases if case.kind is VerdictKind.FAIL]
+        unconfirmed_failures = {case.key for case in failures} & self.open_failures
+        # flaky failures never count; known failures do not count if no other failure exists
+        is_excused = all(case.nonblocking or case.key in unconfirmed_failures for case in failures)
+        kinds = threshold.judge(
+            remaining_cases,
+            required=required,
+            min_measured=self.policy.min_measured,
+            allowed={
+                case.key
+                for case in failures
+                if case.nonblocking is NonBlocking.FLAKY or (case.nonblocking and is_excused)
+            },
+            unconfirmed=unconfirmed_failures,
+        )
+        if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
+            # if a budget ended before the reruns, failures that they might have confirmed must not
+            # pass
+            notice: dict[VerdictKind, Wording] = {
+                VerdictKind.NOT_MEASURED: Sentence("suite_not_rerun", len(unconfirmed_failures))
+            }
+            return notice | kinds | notice  # this kind comes first, whatever else there is
+        return kinds
+
+    def verdict(self, suites: Sequence[SuiteVerdict]) -> GateVerdict:
+        """The gate's verdict.
+
+        Every suite counts, except advisory ones; if all are advisory, nothing blocks. A run without
+        cases is not measured. If its budget ended a run, the verdict is inconclusive at best."""
+        run = self.run
+        deciding_suites = [suite for suite in suites if not suite.advisory]
+        kind = _worst(suite.kind for suite in deciding_suites) or VerdictKind.NOT_MEASURED
+        if kind is VerdictKind.PASS and not run.complete:
+            kind = VerdictKind.NOT_MEASURED
+        elif kind is VerdictKind.PASS and run.truncated:
+            kind = VerdictKind.INCONCLUSIVE
+        # including kinds that a more severe kind hides: the policy may block on them
+        kinds = {kind, *([VerdictKind.INCONCLUSIVE] if run.truncated else ())}
+        for suite in deciding_suites:
+            kinds |= {suite.kind, *suite.lesser_kinds}
+        is_advisory_only = bool(suites) and not deciding_suites
+        blocked_by = None if is_advisory_only else _blocking(GateKind.THRESHOLD, kinds, self.policy)
+        return GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
 
 
 def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
@@ -335,59 +338,35 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
     )
 
 
-def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
-    """The regression gate's verdict; None if the policy has no criterion that decides it."""
+def _causes(run: Run, comparison: Comparison, policy: Policy) -> Mapping[VerdictKind, GateCause]:
+    """Each kind of the regression gate's verdict, and its cause; empty if the policy has no
+    criterion that decides it. A drop is reported whatever else is unknown. A run that its budget
+    ended is inconclusive at best."""
     if comparison.base is None:
         if comparison.no_agent:
             # a change that adds the first agent passes: nothing can have become worse
-            return _gate({VerdictKind.PASS: GateCause.NO_AGENT}, policy)
+            return {VerdictKind.PASS: GateCause.NO_AGENT}
         if comparison.base_failed:
-            return _gate({VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}, policy)
-        return _gate({VerdictKind.NOT_MEASURED: GateCause.NO_BASE}, policy)
+            return {VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}
+        return {VerdictKind.NOT_MEASURED: GateCause.NO_BASE}
     if comparison.is_untouched(run):
-        return _gate(
-            {VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED},
-            policy,
-        )
+        cause = GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED
+        return {VerdictKind.PASS: cause}
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
         is_unpaired = not comparison.criteria and any(
             case.suite not in policy.advisory for case in comparison.cases
         )
-        return (
-            _gate({VerdictKind.NOT_MEASURED: GateCause.UNPAIRED}, policy) if is_unpaired else None
-        )
+        return {VerdictKind.NOT_MEASURED: GateCause.UNPAIRED} if is_unpaired else {}
     truncated = run.truncated or comparison.base.truncated
     # a budget that ended with the last first run, or during reruns, removed nothing from the
     # comparison
-    causes = _causes(
-        rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows)
-    )
-    # a budget that the base's usage would not have ended; a base that reports no tokens counts as 0
-    is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
-    head_tokens, base_tokens, _ = run.tokens_beside(comparison.base)
-    ate_budget = is_of_tokens and head_tokens > APPETITE * (base_tokens or 0)
-    if ate_budget and VerdictKind.NOT_MEASURED not in causes:
-        causes[VerdictKind.NOT_MEASURED] = GateCause.APPETITE
-        causes.pop(VerdictKind.PASS, None)
-    return _gate(causes, policy)
-
-
-APPETITE = 2
-"""If head takes more than this many times the base's tokens for the same runs, head caused the
-budget to end."""
-
-
-def _causes(
-    rows: Sequence[CriterionComparison], comparison: Comparison, *, is_cut_short: bool
-) -> dict[VerdictKind, GateCause]:
-    """Each kind of the regression verdict, and its cause. A drop is reported whatever else is
-    unknown. A run that its budget ended is inconclusive at best."""
+    is_cut_short = bool(truncated) and any(row.cases.unpaired for row in rows)
     undecided = {row.lack for row in rows if row.change is Change.INCONCLUSIVE}
+    lacks = {row.lack for row in rows}
     causes: dict[VerdictKind, GateCause] = {}
     if comparison.book.is_worse:
         causes[VerdictKind.FAIL] = GateCause.WORSE
-    lacks = {row.lack for row in rows}
     if lacks & {Lack.CLOCK, Lack.SCORES}:
         causes[VerdictKind.NOT_MEASURED] = GateCause.UNSCORED
     if (is_cut_short or undecided) and Lack.BASE_FAILED in lacks:
@@ -397,18 +376,9 @@ def _causes(
     elif undecided:
         cause = GateCause.PAST if Lack.PAST in undecided else GateCause.UNDECIDED
         causes[VerdictKind.INCONCLUSIVE] = cause
+    # a budget that the base's usage would not have ended; a base that reports no tokens counts as 0
+    is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
+    head_tokens, base_tokens, _ = run.tokens_beside(comparison.base)
+    if is_of_tokens and head_tokens > APPETITE * (base_tokens or 0):
+        causes.setdefault(VerdictKind.NOT_MEASURED, GateCause.APPETITE)
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}
-
-
-def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdict:
-    """The gate's verdict. The most severe kind is its kind, any kind may block, and the cause of
-    the blocking kind comes first."""
-    kind = min(causes, key=SEVERITY.index)
-    blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
-    kinds = dict.fromkeys((blocked_by or kind, kind))
-    return GateVerdict(
-        gate=GateKind.REGRESSION,
-        kind=kind,
-        blocked_by=blocked_by,
-        causes=tuple(causes[cause_kind] for cause_kind in kinds),
-    )

@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 
 from evalgate import errors
-from evalgate.comparison import book, pairing
+from evalgate.comparison import pairing, purse
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
@@ -412,7 +412,7 @@ def _compare_windows(
         ]
         falls = [old_rate - new_rate for old_rate, new_rate in pairs]
         evidence = fmean(
-            book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1)
+            purse.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1)
         )
         total_evidence += evidence / len(windows)
         if pairs and evidence > largest_drift.evidence:
