@@ -188,10 +188,9 @@ def open_panel(
 def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
     """All models that a run of settled suites asks, to judge or to play a user."""
     suite_list = tuple(suites)
-    return (
-        *(() if settings.skip_judged else judge_models(suite_list)),
-        *user.simulator_models(suite_list),
-    )
+    uses = (use for suite in suite_list for use in suite.criteria if not settings.skip_judged)
+    judges = filter(None, map(_model, uses))
+    return tuple(dict.fromkeys((*judges, *user.simulator_models(suite_list))))
 
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
@@ -200,14 +199,6 @@ def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> 
     if not models:
         return frozenset()
     return Clients(defaults=defaults_of(settings), environment=environ).key_names(models)
-
-
-def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
-    """All models that the settled criteria of the suites ask, without repetition."""
-    models = [
-        model for suite in suites for use in suite.criteria if (model := _model(use)) is not None
-    ]
-    return tuple(dict.fromkeys(models))
 
 
 def _model(use: CriterionUse) -> str | None:

@@ -244,7 +244,7 @@ def parse(text: str) -> ast.Module | None:
 def imports_of(module: ast.Module) -> Imports:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
-    for node in statements_of(module):
+    for node in walk_blocks(module):
         imports |= {(level, name): None for _, level, name in _imported_names(node)}
         if isinstance(node, ast.ImportFrom):
             imports[node.level, node.module or ""] = None
@@ -261,7 +261,7 @@ def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def statements_of(module: ast.Module, *, at_import: bool = False) -> Iterator[ast.AST]:
+def walk_blocks(module: ast.Module, *, at_import: bool = False) -> Iterator[ast.AST]:
     """All statements of a module; `at_import`: without those in functions and classes. Expressions,
     most of the nodes, contain none."""
     pending: deque[ast.AST] = deque([module])
@@ -295,7 +295,7 @@ class _ModuleReader:
 
     def read(self) -> None:
         """Add the facts of the module to the source."""
-        for node in statements_of(self._module):  # imports come first, because they give aliases
+        for node in walk_blocks(self._module):  # imports come first, because they give aliases
             for alias, level, name in _imported_names(node):
                 if alias.asname or isinstance(node, ast.ImportFrom):
                     self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"

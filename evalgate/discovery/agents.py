@@ -105,7 +105,7 @@ def offers_agent(source: str) -> bool:
     module = agent_source.parse(source)
     if module is None:
         return "root_agent" in source
-    names = set(_bound_names(agent_source.statements_of(module, at_import=True)))
+    names = set(_bound_names(agent_source.walk_blocks(module, at_import=True)))
     imported_names = (
         {alias.asname or alias.name for alias in statement.names}
         for statement in module.body
@@ -129,9 +129,9 @@ def defines_agent(source: str) -> bool:
     """True if the module itself makes the agent that it offers, and does not import it as tests
     do."""
     module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
-    statements = () if module is None else agent_source.statements_of(module, at_import=True)
-    own = (node for node in statements if not isinstance(node, ast.Import | ast.ImportFrom))
-    return not ENTRY_NAMES.isdisjoint(_bound_names(own))
+    statements = () if module is None else agent_source.walk_blocks(module, at_import=True)
+    bindings = (node for node in statements if not isinstance(node, ast.Import | ast.ImportFrom))
+    return not ENTRY_NAMES.isdisjoint(_bound_names(bindings))
 
 
 def _bound_names(statements: Iterable[ast.AST]) -> Iterator[str]:

@@ -98,14 +98,18 @@ class _Search:
         self.texts = [_relative(text, settings.root) for text in settings.paths]
         self.tree = self._walk(tree)
         selections, library_files = self._select()
-        own = [item for item in selections if not library_files.issuperset(item.keys)]
-        exact_keys = {key for selection in own if selection.is_file for key in selection.keys}
+        adk_selections = [item for item in selections if not library_files.issuperset(item.keys)]
+        exact_keys = {
+            key for selection in adk_selections if selection.is_file for key in selection.keys
+        }
         _add_configs(self.tree, exact_keys)
         self.keys = set(self.tree.evaluation_files)
         if settings.paths:
-            self.keys = {key for selection in own for key in selection.keys} - library_files
+            self.keys = {
+                key for selection in adk_selections for key in selection.keys
+            } - library_files
         self.reading = _read_sets(self.tree, sorted(self.keys), exact_keys=exact_keys)
-        self.sets, unknown = self._pick(self.reading.sets, own)
+        self.sets, unknown = self._pick(self.reading.sets, adk_selections)
         self.problems = (
             *self._unmatched,
             *self.tree.problems,

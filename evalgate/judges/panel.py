@@ -311,12 +311,10 @@ class VotingPanel:
         if self._ended.is_set():
             raise _run_ended()
         address = self._address(request)
+        new_future: Future[JudgeReply] = Future()
         with self._lock:
-            future = self._under_way.get(address)
-            is_first = future is None
-            if future is None:
-                future = self._under_way[address] = Future()
-        if not is_first:
+            future = self._under_way.setdefault(address, new_future)
+        if future is not new_future:
             reply = replace(future.result(), cached=True)
             self._ledger.add(request, cached=1)
             return reply

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,6 +29,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text, shapes
+from evalgate.system.files import new_file
 from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
 
 FORMAT = 1
@@ -177,16 +176,9 @@ class VerdictCache:
         path = self._path(entry.address)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(render_entry(entry, run=self._run) + "\n")
-                Path(name).chmod(0o644)
-                Path(name).replace(path)
-            except OSError:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
+            with new_file(path) as draft:
+                draft.write_text(render_entry(entry, run=self._run) + "\n", encoding="utf-8")
+                draft.chmod(0o644)
         except OSError as error:
             self._warn(
                 f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}"
@@ -260,11 +252,9 @@ class Recorder:
                     cached_reply.address,
                 ),
             )
-            ordered_path = self._path.with_suffix(".ordered")
-            ordered_path.write_text(
-                "".join(render_entry(entry) + "\n" for entry in entries), encoding="utf-8"
-            )
-            ordered_path.replace(self._path)
+            lines = (render_entry(entry) + "\n" for entry in entries)
+            with new_file(self._path) as draft:
+                draft.write_text("".join(lines), encoding="utf-8")
 
 
 def missing(setting: JudgeSetting) -> str:

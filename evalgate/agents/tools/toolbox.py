@@ -21,6 +21,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
+from evalgate.system.files import new_file
 from evalgate.text import words
 from evalgate.values import Redactor
 
@@ -154,9 +155,8 @@ def _write(path: Path, text: str) -> None:
     content = text.encode("utf-8", "backslashreplace")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_bytes(content)
-        draft.replace(path)
+        with new_file(path) as draft:
+            draft.write_bytes(content)
     except OSError as error:
         raise UnavailableError(f"the cassette {path.name} cannot be written: {error}") from error
 

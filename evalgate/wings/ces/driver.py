@@ -289,20 +289,14 @@ class CesConversation(Turns):
             if isinstance(message, dict)
         ]
         # the calls that the app leaves to its client
-        listed_calls = [(output.get("toolCalls") or {}).get("toolCalls", ()) for output in outputs]
-        call_contents = [
-            Content(
-                parts=tuple(part for call in calls for part in _parts({"toolCall": call})),
-                role="model",
-            )
-            for calls in listed_calls
-            if calls
+        listed_calls = ((output.get("toolCalls") or {}).get("toolCalls") for output in outputs)
+        call_messages = [
+            {"chunks": [{"toolCall": call} for call in calls]} for calls in listed_calls if calls
         ]
         variables = _variables_in(messages)
         self._variables |= variables or {}
         self._has_variables |= variables is not None
-        events = list(filter(None, map(_event, messages)))
-        events += [Event(author="agent", content=content) for content in call_contents]
+        events = list(filter(None, map(_event, (*messages, *call_messages))))
         # the answer to the user, in place of the texts of outputs
         if last_content := _take_answer(events):
             last_parts = last_content.parts
@@ -313,7 +307,7 @@ class CesConversation(Turns):
             user_content=user_content,
             final_response=final_response if texts else None,
             # without diagnostic messages, the tools that were called are unknown
-            events=tuple(events) if messages or call_contents else None,
+            events=tuple(events) if messages or call_messages else None,
             timings=timings,
             state=dict(self._variables) if has_state else None,
         )

@@ -449,16 +449,16 @@ def tool_name(name: str, app: str) -> str:
 def names_of(tool: ToolCall | ToolResponse) -> tuple[str, ...]:
     """The names under which an agent may have a tool, its own first: its id, its display name, and
     for a tool of a toolset the name with the toolset before it."""
-    others = {tool.display_name} - {""}
+    aliases = {tool.display_name} - {""}
     if tool.toolset_tool is None:
         name = (tool.tool or "").rpartition("/")[2]
     else:
         toolset = tool.toolset_tool.toolset.rpartition("/")[2]
         name = tool.toolset_tool.tool_id
         if not name:
-            return tuple(sorted({*others, toolset}))
-        others |= {f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__")}
-    return (name, *sorted(others - {name}))
+            return tuple(sorted({*aliases, toolset}))
+        aliases |= {f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__")}
+    return (name, *sorted(aliases - {name}))
 
 
 _MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
