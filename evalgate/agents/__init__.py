@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options
     )
-    return replace(use, options=options)
+    return use.with_options(options)
 
 
 def options_of(use: AgentUse) -> BaseModel:

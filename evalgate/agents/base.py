@@ -207,17 +207,6 @@ the function at a dotted path. Never raises for errors in it."""
 
 
 @frozen_dataclass
-class AgentInputs:
-    """The questions that an agent's processes asked about its checkout (`evalgate.system.inputs`).
-
-    `is_opaque`: a process started a child process, or loaded a library, that reports no questions.
-    Questions may be missing for a turn that timed out or whose worker died."""
-
-    questions: frozenset[str] = frozenset()
-    is_opaque: bool = False
-
-
-@frozen_dataclass
 class Surroundings:
     """The models and variables of a loaded agent: names of the models that it calls with keys of
     its environment, and of the variables that are set there to values other than 0 and false."""
@@ -259,9 +248,11 @@ class Agent(Protocol):
         """The agent's models and variables; None before the first start, or if unknown."""
         return None
 
-    def inputs(self) -> AgentInputs | None:
-        """The questions that its processes and metrics asked about the checkout so far; None if
-        none was reported."""
+    def inputs(self) -> frozenset[str] | None:
+        """The questions that its processes and metrics asked about the checkout so far
+        (`evalgate.system.inputs`), with `names` if one started a child process, or loaded a
+        library, that reports none; None if none was reported. Those of a turn that timed out or
+        whose worker died may be missing."""
         return None
 
     def close(self) -> None:

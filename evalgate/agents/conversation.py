@@ -293,7 +293,8 @@ class WorkerConversation(Turns):
                 self._say(
                     protocol.start(
                         self._box.name,
-                        replace(self._session_input, state=self._state),
+                        self._session_input,
+                        self._state,
                         seed=seed,
                         history=case.history if worker.takes_history else (),
                         states=case.ces is not None and worker.takes_history,
@@ -371,18 +372,15 @@ class WorkerConversation(Turns):
         )
         is_detailed = self._case.ces is not None or self._box.hear is not None
         timings = end.timings.to_model() if end.timings else Timings(total_s=seconds)
-        invocation = adk_shapes.turn_of_steps(
+        return adk_shapes.turn_of_steps(
             user_content,
             self._steps,
             invocation_id=end.invocation_id,
             agents=tuple(agent.to_model() for agent in end.agents),
             timings=timings if is_detailed else replace(timings, calls=()),
-        )
-        return replace(
-            invocation,
             trace=self._trace(),
             model_calls=model_calls,
-            state=end.state if is_detailed else invocation.state,
+            state=end.state if is_detailed else None,
         )
 
     def finish(self) -> Json | None:

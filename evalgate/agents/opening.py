@@ -274,7 +274,7 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -
     python = missing_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
-    return replace(use, options={**use.options, "python": str(python)})
+    return use.with_options({**use.options, "python": str(python)})
 
 
 def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evalgate.agents import protocol, python_process
-from evalgate.agents.base import Agent, AgentFailed, AgentInputs, AgentSetting, Surroundings
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting, Surroundings
 from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Questions, Worker
@@ -198,16 +198,11 @@ class WorkerPool(Agent):
         """See base.Agent."""
         return self._surroundings
 
-    def inputs(self) -> AgentInputs | None:
+    def inputs(self) -> frozenset[str] | None:
         """See base.Agent."""
-        agent_inputs = self._questions.value()
-        metric_inputs = None if self._metrics is None else self._metrics.inputs()
-        if agent_inputs is None or metric_inputs is None:
-            return agent_inputs
-        is_opaque = agent_inputs.is_opaque or metric_inputs.is_opaque
-        return AgentInputs(
-            questions=agent_inputs.questions | metric_inputs.questions, is_opaque=is_opaque
-        )
+        questions = self._questions.value()
+        metric_questions = None if self._metrics is None else self._metrics.inputs()
+        return questions if questions is None else questions | (metric_questions or frozenset())
 
     def close(self) -> None:
         """Dismiss all workers, then end their process groups."""

@@ -312,13 +312,14 @@ def _present(**fields: Any) -> JsonObject:
 def start(
     session: str,
     session_input: SessionInput,
+    state: Json,
     *,
     seed: int,
     history: Sequence[Invocation] = (),
     states: bool = False,
 ) -> JsonObject:
-    """Open a session after the turns of `history`. `states`: report the state at the end of each
-    turn."""
+    """Open a session with this state, after the turns of `history`. `states`: report the state at
+    the end of each turn."""
     turns = [adk_shapes.invocation_json(invocation) for invocation in history]
     return {
         **_present(states=states, history=turns),
@@ -327,7 +328,7 @@ def start(
         "app_name": session_input.app_name,
         "user_id": session_input.user_id,
         "session_id": session_input.session_id,
-        "state": dict(session_input.state),
+        "state": dict(state),
         "seed": seed,
     }
 

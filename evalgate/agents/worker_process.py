@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
+from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.protocol import (
     ArtifactMessage,
     EndedMessage,
@@ -319,15 +319,14 @@ class Questions:
         self._lock = threading.Lock()
         self._questions: set[str] = set()
         self._characters = 0
-        self._is_opaque = False
         self._is_answered = False
 
     def add(self, message: InputsMessage) -> None:
         """Add a worker's questions. Too many count as `everything`."""
         with self._lock:
             self._is_answered = True
-            self._is_opaque |= message.opaque
-            new_questions = set(message.questions) - self._questions
+            new_questions = {*message.questions, *([inputs.NAMES] if message.opaque else ())}
+            new_questions -= self._questions
             self._characters += sum(map(len, new_questions))
             if (
                 len(self._questions) + len(new_questions) > MOST_QUESTIONS
@@ -337,12 +336,10 @@ class Questions:
             if inputs.EVERYTHING not in self._questions:
                 self._questions |= new_questions
 
-    def value(self) -> AgentInputs | None:
+    def value(self) -> frozenset[str] | None:
         """All questions; None if no worker reported any."""
         with self._lock:
-            if not self._is_answered:
-                return None
-            return AgentInputs(questions=frozenset(self._questions), is_opaque=self._is_opaque)
+            return frozenset(self._questions) if self._is_answered else None
 
 
 class Worker:

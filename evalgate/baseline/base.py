@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -80,9 +80,9 @@ class BaseProject:
     # from its evalgate.yml and the door; None if unknown
     settings: Settings | None = None
     # by suite; may be absent agents
-    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
+    agents: Mapping[str, AgentUse] = field(default_factory=dict)
     # head's file names with the base's, if they differ
-    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     # None if unknown, or if it has no evaluation file
     rules: BaseRules | None = None
 
@@ -216,7 +216,7 @@ def _of_results(
     agents = {suite.key: absent_agent for suite in suites}
     return Base(
         origin=origin,
-        project=dataclasses.replace(project, agents=agents),
+        project=replace(project, agents=agents),
         reusable=frozenset(agents),
         stored=stored,
         top=top,
@@ -273,7 +273,7 @@ def _from_git(
     stored, origin = stored_side
     stored_keys = {suite.key for suite in stored.run.suites}
     reusable = {key for key in remote_keys if base.project.name_of(key) in stored_keys}
-    return dataclasses.replace(base, origin=origin, stored=stored, reusable=frozenset(reusable))
+    return replace(base, origin=origin, stored=stored, reusable=frozenset(reusable))
 
 
 def _of_today(
@@ -301,7 +301,7 @@ def _of_today(
             f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
         )
         return None
-    stored_origin = dataclasses.replace(
+    stored_origin = replace(
         origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance
     )
     return stored, history.aged(stored_origin, settings, context)
@@ -364,7 +364,7 @@ def _checked_out(
     root = None
     no_agent = False
     base_failed = False
-    notes = [*origin.notes, *checkout.notes]
+    notes = [*checkout.notes]
     try:
         base_project = read(settings, checkout.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, checkout)
@@ -385,7 +385,7 @@ def _checked_out(
         root = checkout.root
         notes += _lend(settings, suites, context, base_project, root)
     return Base(
-        origin=dataclasses.replace(origin, notes=tuple(notes)),
+        origin=origin.with_notes(notes),
         root=root,
         top=checkout.tree,
         project=base_project,
@@ -512,8 +512,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
 def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suite, ...]:
     """The suites, with other names of these files."""
     return tuple(
-        dataclasses.replace(suite, key=names[suite.key]) if suite.key in names else suite
-        for suite in suites
+        replace(suite, key=names[suite.key]) if suite.key in names else suite for suite in suites
     )
 
 
@@ -635,7 +634,7 @@ def _unselected(
     simulated = frozenset(suite.key for suite in base_suites if user.has_scenarios(suite))
     # the effect of simulated users on criteria counts if head's cases have some
     requested_suites = [
-        dataclasses.replace(
+        replace(
             suite,
             eval_set=eval_sets[suite.key]
             if suite.key in simulated - moved_keys
@@ -680,7 +679,7 @@ def _only_stored(
         if not base.problem or (has_results and not is_empty):
             return _of_results(suites, stored, origin=origin, project=project, top=base.top)
     return Base(
-        origin=dataclasses.replace(base.origin, source=BaseSource.STORE),
+        origin=replace(base.origin, source=BaseSource.STORE),
         project=project,
         problem=base.problem if stored_side is not None or is_unread else not_stored,
         no_agent=base.no_agent,
@@ -721,9 +720,7 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     base_agents = base.project.agents
     missing_agent = opening.missing()
     return tuple(
-        suite
-        if suite.problem
-        else dataclasses.replace(suite, agent=base_agents.get(suite.key, missing_agent))
+        suite if suite.problem else replace(suite, agent=base_agents.get(suite.key, missing_agent))
         for suite in suites
     )
 
@@ -849,7 +846,7 @@ def details_of(
             description = descriptions.get(key, AgentDescription())
             if stored_description is not None and not description.packages:
                 files = description.files or stored_description.files
-                descriptions[key] = dataclasses.replace(stored_description, files=files)
+                descriptions[key] = replace(stored_description, files=files)
     return environments, descriptions
 
 

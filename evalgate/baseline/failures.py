@@ -35,6 +35,7 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     FailureKind,
+    GradedTrial,
     Policy,
     Run,
     Suite,
@@ -72,15 +73,16 @@ _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 
 def marked(
     run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]
-) -> tuple[Run, Wording]:
-    """The base's run with its agents' own failures marked, and the part of the change that may have
-    caused the first other failure, "" if none. `settings`: of both sides; `suites`: head's."""
+) -> tuple[tuple[GradedTrial, ...], Wording]:
+    """The trials of the base's run with its agents' own failures marked, and the part of the change
+    that may have caused the first other failure, "" if none. `settings`: of both sides; `suites`:
+    head's."""
     if (
         base.root is None
         or base.project.settings is None
         or all(trial.failure is None for trial in run.trials)
     ):
-        return run, ""
+        return run.trials, ""
     causes = _Causes(base, settings=settings, head=suites, base_suites=run.suites)
     trial_causes = {
         trial.key: causes.of(trial.failure, trial.key)
@@ -90,9 +92,7 @@ def marked(
     trials = tuple(
         replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials
     )
-    return replace(run, trials=trials), next(
-        (cause for cause in trial_causes.values() if cause), ""
-    )
+    return trials, next((cause for cause in trial_causes.values() if cause), "")
 
 
 class _Causes:
@@ -295,7 +295,6 @@ def sides_of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    quarantined_cases: Collection[CaseKey],
 ) -> Sides:
     """The sides of results. `comparison`: that of their run, if it had a base."""
     return Sides(
@@ -308,7 +307,6 @@ def sides_of(
             for case in (comparison.cases if comparison else ())
             if case.status is not CaseStatus.PAIRED
         },
-        informational=quarantined_cases,
         unchanged=comparison.unchanged if comparison else (),
         is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,
     )
@@ -322,7 +320,7 @@ def compare(
     unread: tuple[str, ...] = (),
     cause: Wording = "",
 ) -> Comparison:
-    """Compare head with the base: measured now, merged from shards, or read from files. If nothing
+    """Compare head with the base: measured now, merged from parts, or read from files. If nothing
     of the base could be measured, the comparison has the reason. `edited`, `unread`: see
     `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
     head = sides.head
@@ -332,11 +330,9 @@ def compare(
     if problem:
         problem = Sentence("with_cause", problem, cause) if cause else problem
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
-    notes = dict.fromkeys(
-        (*origin.notes, *_other_models(head, base, is_together=sides.is_together))
-    )
+    notes = _other_models(head, base, is_together=sides.is_together)
     return comparison_compare.comparison_of(
-        sides, origin=replace(origin, notes=tuple(notes)), edited=edited, unread=unread
+        sides, origin=origin.with_notes(notes), edited=edited, unread=unread
     )
 
 
@@ -346,7 +342,6 @@ def again(
     base: Run | None,
     *,
     policy: Policy,
-    quarantined_cases: Collection[CaseKey],
     default_problem: Wording,
 ) -> Comparison:
     """Recompute a comparison of results from both runs. `default_problem`: the problem if there is
@@ -358,7 +353,7 @@ def again(
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
-    sides = sides_of(head, base, comparison, policy=policy, quarantined_cases=quarantined_cases)
+    sides = sides_of(head, base, comparison, policy=policy)
     new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
     # the stored comparison knows more about the cause than the runs
     keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed

@@ -38,11 +38,11 @@ from evalgate.model import (
     EditKind,
     Edits,
     GateEdit,
+    PlanPart,
     Policy,
-    Quarantine,
     RuleBook,
-    Shard,
     Suite,
+    Waiver,
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
@@ -69,14 +69,20 @@ class Rules:
     both_decide: bool = False  # the worse of two verdicts counts
     # problems with unreadable rules, and with their requirements
     problems: tuple[Problem, ...] = ()
-    shard: Shard | None = None  # the part of a plan in `suites`; None: the whole plan
-    # shown, never decide
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
+    part: PlanPart | None = None  # the part of a plan in `suites`; None: the whole plan
 
     @property
     def policy(self) -> Policy:
         """The change's own policy."""
         return self.books[0].policy
+
+    def with_waivers(self, waivers: Mapping[CaseKey, Waiver]) -> Rules:
+        """The rules with cases that never decide, by either book."""
+        books = (
+            RuleBook(policy=replace(book.policy, waivers=waivers), criteria=book.criteria)
+            for book in self.books
+        )
+        return replace(self, books=tuple(books))
 
 
 def in_force(
@@ -222,7 +228,7 @@ def _with_base_code(
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
 
     return tuple(
-        replace(suite, criteria=tuple(with_commit(use, suite.key) for use in suite.criteria))
+        suite.with_criteria(with_commit(use, suite.key) for use in suite.criteria)
         for suite in suites
     )
 
@@ -369,7 +375,7 @@ class _CommonCriteria:
         if edits:
             self.criteria[suite.key] = tuple(book)
             self.edits += edits
-        return replace(suite, criteria=(*suite.criteria, *informational_criteria))
+        return suite.with_criteria((*suite.criteria, *informational_criteria))
 
 
 RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
@@ -1083,7 +1089,7 @@ def _with_client_options(
             place = simulator.place or Place(suite.key)
             problems.append(_other_client(f"the simulated users of {suite.key}", config, place))
             simulator = replace(simulator, config=config)
-    return replace(suite, criteria=tuple(criteria), simulator=simulator), problems
+    return suite.with_criteria(criteria, simulator), problems
 
 
 def _rule_config(use: CriterionUse, base_settings: Settings | None) -> Json:

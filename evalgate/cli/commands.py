@@ -10,7 +10,6 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import agents, cli, config, reports
-from evalgate.baseline import quarantine
+from evalgate.baseline import waivers
 from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -239,8 +238,7 @@ def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = settings_of(values)
     project = prepare.prepare(settings, unrun_suffices=True)
-    quarantine_problems = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
-    project = replace(project, problems=(*project.problems, *quarantine_problems))
+    project = project.with_problems(waivers.dated(settings, dt.datetime.now(dt.UTC).date()))
     problems = project.all_problems()
     cli.show_problems(problems)
     counts = {

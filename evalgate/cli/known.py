@@ -197,7 +197,7 @@ def show_last_run() -> bool:
     failed_ids = [
         case.case_id
         for case in unpassed_cases
-        if case.kind is VerdictKind.FAIL and case.label not in edit.REFUSAL_REASONS
+        if case.kind is VerdictKind.FAIL and case.label not in edit.UNACCEPTABLE
     ]
     rows = reports.commands_after(
         [*failed_ids, *(case.case_id for case in unpassed_cases)], failed_ids

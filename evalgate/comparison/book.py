@@ -90,16 +90,14 @@ class ScoredSide:
 class Sides:
     """The runs and rules that a book is made from.
 
-    `unpaired`: cases that cannot be compared with the base. `informational`: cases that decide
-    nothing. `recorded`: suites whose agent replays recordings, so that an outcome is exact.
-    `unchanged`: suites with the same agent on both sides. `is_together`: both sides ran at the same
-    time, so that clock times can be compared."""
+    `unpaired`: cases that cannot be compared with the base. `recorded`: suites whose agent
+    replays recordings, so that an outcome is exact. `unchanged`: suites with the same agent on both
+    sides. `is_together`: both sides ran at the same time, so that clock times can be compared."""
 
     head: Run
     base: Run | None = None
     policy: Policy
     unpaired: Mapping[CaseKey, CaseStatus] = field(default_factory=dict)
-    informational: Collection[CaseKey] = ()
     recorded: Collection[str] = ()
     unchanged: Collection[str] = ()
     is_together: bool = True
@@ -108,11 +106,6 @@ class Sides:
         """True if the case is compared with the base."""
         status = self.unpaired.get(key, CaseStatus.PAIRED)
         return self.base is not None and status is CaseStatus.PAIRED
-
-    def blocks(self, key: CaseKey) -> bool:
-        """True if the case may block: its suite is not advisory, and the case is not
-        informational."""
-        return key not in self.informational and key[0] not in self.policy.advisory
 
     def group(self, key: CaseKey) -> str:
         """The key of the cases that share one pass rate with this case. Those that the base does
@@ -174,16 +167,15 @@ class Sides:
 
     @cached_property
     def book_and_reruns(self) -> tuple[Book, tuple[Rerun, ...]]:
-        """The bets so far, and the runs to do next. Each shard bets its share of the money; the
+        """The bets so far, and the runs to do next. Each part bets its share of the money; the
         purses are added up. The same bets with swapped sides give the evidence that head is
         better."""
-        shards = _parts(self)
+        parts = _parts(self)
         terms = _terms(self)
-        shard = self.head.shard
-        # divided by all shards of the plan, also by those that are not here
-        money = 1 / max(len(shards), self.head.shards if shard is None else shard.of)
-        plays = [purse.play(cases, terms, money=money) for cases in shards]
-        swapped_cases = [[case.swapped() for case in cases] for cases in shards]
+        # divided by all parts of the plan, also by those that are not here
+        money = 1 / max(len(parts), self.head.part.of if self.head.part else 1)
+        plays = [purse.play(cases, terms, money=money) for cases in parts]
+        swapped_cases = [[case.swapped() for case in cases] for cases in parts]
         swapped_plays = [purse.play(cases, terms, money=money) for cases in swapped_cases]
         worse, failing, better = (
             math.fsum(amounts) if amounts else 1.0  # 1 is the money at the beginning
@@ -230,17 +222,16 @@ def _of_earlier(
 
 def _terms(sides: Sides) -> Terms:
     policy = sides.policy
-    groups = grouped(((sides.group(key), key[0]), sides.blocks(key)) for key in sides.uses)
+    groups = grouped(((sides.group(key), key[0]), sides.policy.blocks(key)) for key in sides.uses)
     tolerated = {
         group: sum(blocks)
         - threshold.needed(sum(blocks), policy.suite_pass_rate.get(suite, policy.pass_rate))
         for (group, suite), blocks in groups.items()
     }
-    # a shard does not know how many cases fail in other shards
-    is_part = sides.head.shard is not None or sides.head.shards > 1
     return Terms(
         needed=1 / policy.alpha,
-        tolerated={} if is_part else tolerated,
+        # a part does not know how many cases fail in others
+        tolerated=tolerated if sides.head.part is None else {},
         graded={name: rule.max_drop for name, rule in sides.graded.items()},
         asks_alone=policy.threshold is ThresholdRule.CONFIRMED,
     )
@@ -251,7 +242,7 @@ def _is_lacking(sides: Sides) -> bool:
     keys = {
         key
         for key, uses in sides.uses.items()
-        if sides.is_paired(key) and sides.blocks(key) and pairing.deciding(uses)
+        if sides.is_paired(key) and sides.policy.blocks(key) and pairing.deciding(uses)
     }
     return any(
         None in side.passed(trial for trial in side.run.trials if trial.key.case in keys)
@@ -267,19 +258,20 @@ MEASURED_RULE = {
 
 
 def _parts(sides: Sides) -> list[list[CaseRuns]]:
-    """The cases that decide, by the shard that measured them."""
-    shard_numbers = sides.head.homes if sides.head.shards > 1 else {}
+    """The cases that decide, by the part that measured them."""
+    part = sides.head.part
+    numbers = part.homes if part and not sides.head.is_part else {}
     broken_suites = {suite.key for suite in sides.head.suites if suite.problem}
     absent_suites = {
         *sides.unchanged,
         *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent),
     }
-    shards = grouped(
-        (shard_numbers.get(key, 0), _case(sides, key, is_absent=key[0] in absent_suites))
+    parts = grouped(
+        (numbers.get(key, 0), _case(sides, key, is_absent=key[0] in absent_suites))
         for key in sides.uses
-        if sides.blocks(key) and key[0] not in broken_suites
+        if sides.policy.blocks(key) and key[0] not in broken_suites
     )
-    return list(shards.values())
+    return list(parts.values())
 
 
 def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:

@@ -52,7 +52,7 @@ def comparison_of(
     `Comparison`."""
     base = sides.base
     assert base is not None
-    deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
+    deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.policy.blocks(key)]
     outcomes = [
         [pairing.known_values(side.passed(side.trials.get(key, ()))) for side in sides.scored_sides]
         for key in deciding_keys
@@ -125,7 +125,7 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         evidence=book.factors.get(key, 1.0),
         why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
-        quarantined=key in sides.informational,
+        waived=key in sides.policy.waivers,
     )
 
 
@@ -284,7 +284,7 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
         for key, case_uses in sides.uses.items():
-            if sides.is_paired(key) and sides.blocks(key) is not is_shown:
+            if sides.is_paired(key) and sides.policy.blocks(key) is not is_shown:
                 for use in case_uses:
                     uses.setdefault(use.name, use)
                     cases[use.name].append(key)

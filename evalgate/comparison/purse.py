@@ -270,7 +270,7 @@ class State:
 
 
 class Purse:
-    """The bets of one run, or of one shard of it, which starts with `money`.
+    """The bets of one run, or of one part of it, which starts with `money`.
 
     Call `begin` with the first rounds. Then call `reruns` and `see` with their results until
     `reruns` returns nothing."""
@@ -506,8 +506,8 @@ class Purse:
         self, *, is_worse: bool, is_failing: bool, largest_factor: float
     ) -> dict[CaseKey, Confirmation]:
         """The result of the reruns of each case that fails in its first runs and can be rerun.
-        `is_worse`, `is_failing`: of all shards together. `largest_factor`: the largest factor of a
-        case in any shard."""
+        `is_worse`, `is_failing`: of all parts together. `largest_factor`: the largest factor of a
+        case in any part."""
         floor = min(BROKEN_FACTOR, largest_factor)
         confirmations = {}
         for state in self._failing_states:

@@ -28,7 +28,6 @@ from evalgate.model import (
     Lack,
     NonBlocking,
     Policy,
-    Quarantine,
     Run,
     Suite,
     SuiteVerdict,
@@ -39,7 +38,6 @@ from evalgate.model import (
 from evalgate.values import Sentence, Wording, grouped
 
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
-NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 """The most severe first. The most severe kind of the suites is the verdict's kind."""
 APPETITE = 2
@@ -52,17 +50,15 @@ def decide(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    quarantines: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     book: Book | None = None,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Combine both gates: the more severe one counts.
 
     Without a comparison only the threshold gate decides. If the comparison has no base, the
-    regression gate is not measured, except if no earlier agent exists. `quarantines`: cases that
-    are shown and never decide. `book`: the bets of a run without a comparison; without a book every
-    failure counts. `decided`: the verdicts on the cases without a comparison, if they exist
-    already."""
+    regression gate is not measured, except if no earlier agent exists. `book`: the bets of a run
+    without a comparison; without a book every failure counts. `decided`: the verdicts on the cases
+    without a comparison, if they exist already."""
     if comparison is not None and comparison.base is not None:
         book = comparison.book
         decided = comparison.decided
@@ -72,7 +68,6 @@ def decide(
         run=run,
         policy=policy,
         comparison=comparison,
-        quarantines=quarantines,
         book=book or Book(),
         decided=decided,
     )
@@ -125,7 +120,6 @@ class _ThresholdGate:
     run: Run
     policy: Policy
     comparison: Comparison | None
-    quarantines: Mapping[CaseKey, Quarantine]
     book: Book
     decided: Mapping[CaseKey, CaseVerdict]
 
@@ -199,20 +193,20 @@ class _ThresholdGate:
         if case.key in self.drifted_cases:
             kind = VerdictKind.NOT_MEASURED
             case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        quarantine = self.quarantines.get(case.key)
+        waiver = self.policy.waivers.get(case.key)
         if case.suite in self.policy.advisory:
-            quarantine = None
+            waiver = None
         is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
         reason = None
-        if quarantine is not None:
+        if waiver is not None:
             pass  # it needs no other reason not to block
         elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
             reason = NonBlocking.FLAKY
         elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
             reason = NonBlocking.ALLOWED
-        if (reason, quarantine) == (case.nonblocking, case.quarantine):
+        if (reason, waiver) == (case.nonblocking, case.waiver):
             return case
-        return replace(case, nonblocking=reason, quarantine=quarantine)
+        return replace(case, nonblocking=reason, waiver=waiver)
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
@@ -221,7 +215,7 @@ class _ThresholdGate:
 
     def suite_verdict(self, suite: Suite) -> SuiteVerdict:
         """The verdict on a suite by its own pass rate. Every case counts, including cases that did
-        not run, except quarantined ones and those that do not block."""
+        not run, except waived ones and those that do not block."""
         policy = self.policy
         is_advisory = suite.key in policy.advisory
         if suite.problem:
@@ -233,7 +227,7 @@ class _ThresholdGate:
                 advisory=is_advisory,
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
-        counted_cases = [case for case in case_verdicts if case.key not in self.quarantines]
+        counted_cases = [case for case in case_verdicts if case.key not in policy.waivers]
         required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
         # old and new cases have a pass rate each: otherwise new cases could make up for failures
         groups = grouped(

@@ -73,7 +73,7 @@ def run_of(environ: Environ) -> str:
 
 def is_of_run(writer: str, run: str) -> bool:
     """True if the file's author `writer` belongs to the workflow run `run`: the same run, in this
-    or an earlier attempt, such as shards that did not fail."""
+    or an earlier attempt, such as parts that did not fail."""
     (run_address, _, attempt), (writer_address, _, writer_attempt) = (
         address.partition("/attempts/") for address in (run, writer)
     )

@@ -458,6 +458,11 @@ class Settings(BaseModel):
         """The place of a part of evalgate.yml, or of its nearest parent there."""
         return Place("evalgate.yml") if self.places is None else self.places(*path)
 
+    @property
+    def is_part(self) -> bool:
+        """True if other runs measure other cases of the plan."""
+        return bool(self.shard)
+
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""
         if self.places is None:
@@ -466,7 +471,6 @@ class Settings(BaseModel):
         return next((place for place in places if place.json_path != "$"), None)
 
 
-OLD_QUARANTINE = "evalgate-quarantine.yml"
 REMOVED: Mapping[str, str] = {
     "data_branch": "Write `baseline-folder: .cache/evalgate/base` instead, which the action `gate` keeps.",
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",

@@ -73,8 +73,8 @@ class CriterionSpec:
     verdicts: Verdicts | None = None
 
 
-def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:
-    """The use with the facts of its row."""
+def with_facts(use: CriterionUse, spec: CriterionSpec, **fields: Any) -> CriterionUse:
+    """The use with the facts of its row, and with other `fields`."""
     version = "" if spec.verdicts is None else spec.verdicts.prompt_version
     scale = spec.scale if use.code is None else use.scale  # a custom metric's own
-    return replace(use, scale=scale, needs=spec.needs, prompt_version=version)
+    return replace(use, scale=scale, needs=spec.needs, prompt_version=version, **fields)

@@ -338,10 +338,14 @@ def conclude(
         is_alone = len(judged_turns) == 1
         message = lack.message if is_alone else Sentence("turn", number, 0, lack.message)
         if turn.lack is not None and (deviations.turn_unjudged or not scores):
-            return replace(lack, message=message, turns=values, findings=findings)
+            return NotEvaluated(
+                reason=lack.reason, message=message, turns=values, findings=findings
+            )
         lacking = lacking or message
     if not scores:
-        return replace(nothing, turns=values, findings=findings)
+        return NotEvaluated(
+            reason=nothing.reason, message=nothing.message, turns=values, findings=findings
+        )
     return Score(value=mean(scores), turns=values, findings=findings, lacking=lacking)
 
 

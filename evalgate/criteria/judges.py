@@ -103,10 +103,9 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
     digest = replay.digest(defaults.replay)
     endpoint = _endpoint(defaults, digest)
     return tuple(
-        replace(
-            suite,
-            criteria=tuple(settle(use, defaults, digest=digest) for use in suite.criteria),
-            simulator=replace(suite.simulator, endpoint=endpoint),
+        suite.with_criteria(
+            (settle(use, defaults, digest=digest) for use in suite.criteria),
+            replace(suite.simulator, endpoint=endpoint),
         )
         for suite in suites
     )

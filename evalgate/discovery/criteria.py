@@ -74,7 +74,7 @@ def check(
             checked_uses.append(use)
         else:
             checked_use, use_problems = _check_use(use, spec)
-            checked_uses.append(criteria_base.with_facts(checked_use, spec))
+            checked_uses.append(checked_use)
             problems.extend(use_problems)
     if is_compared:
         problems = [problem for problem in problems if problem.code != "no-threshold"]
@@ -105,8 +105,9 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
         problems.append(errors.warning("threshold-ignored", message, use.place, hint))
-    checked_use = replace(
+    checked_use = criteria_base.with_facts(
         use,
+        spec,
         threshold=None if spec.informational else use.threshold,
         options=options,
         informational=use.informational or spec.informational,

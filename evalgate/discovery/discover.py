@@ -13,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -459,7 +459,7 @@ def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
     }
     for key in read.sets.keys() & {*scenario_keys}:
         cases = tuple(case for case in read.sets[key].cases if case.case_id not in case_ids)
-        read.sets[key] = replace(read.sets[key], cases=cases)
+        read.sets[key] = read.sets[key].with_cases(cases)
         if not cases:
             del read.sets[key]
             read.lookalikes.add(key)
@@ -606,7 +606,7 @@ def pick_cases(
         if ids is None:
             picked_sets[key] = sets[key]
         elif cases := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked_sets[key] = replace(sets[key], cases=cases)
+            picked_sets[key] = sets[key].with_cases(cases)
     return picked_sets, tuple(problems)
 
 
@@ -630,7 +630,7 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
         key: tuple(case for case in eval_set.cases if any(next(of_cases)))
         for key, eval_set in sets.items()
     }
-    return {key: replace(sets[key], cases=cases) for key, cases in picked.items() if cases}
+    return {key: sets[key].with_cases(cases) for key, cases in picked.items() if cases}
 
 
 def opening_text(case: Case) -> str:

@@ -56,6 +56,10 @@ class Project:
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
         return any(problem.severity in worst for problem in self.all_problems())
 
+    def with_problems(self, problems: Iterable[Problem]) -> Project:
+        """The project with more problems, each once."""
+        return replace(self, problems=tuple(dict.fromkeys((*self.problems, *problems))))
+
     def all_problems(self) -> tuple[Problem, ...]:
         """All problems, including those of files that are not run, each once."""
         of_libraries = (problem for library in self.libraries for problem in library.problems)
@@ -192,7 +196,7 @@ def prepare(
     )
     measured_suites = project.suites if project.fatal() else project.sound()
     judge_problems = unready(settings, measured_suites, environ=environ)
-    return replace(project, problems=tuple(dict.fromkeys((*project.problems, *judge_problems))))
+    return project.with_problems(judge_problems)
 
 
 def unready(

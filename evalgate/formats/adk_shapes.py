@@ -51,15 +51,8 @@ class StepEvent(Event):
     final: bool = False
 
 
-def turn_of_steps(
-    user_content: Content,
-    events: Sequence[StepEvent],
-    *,
-    invocation_id: str = "",
-    agents: tuple[AgentDetails, ...] = (),
-    timings: Timings | None = None,
-) -> Invocation:
-    """One turn as ADK's EvaluationGenerator would record it.
+def turn_of_steps(user_content: Content, events: Sequence[StepEvent], **fields: Any) -> Invocation:
+    """One turn as ADK's EvaluationGenerator would record it. `fields`: further ones of the turn.
 
     The answer is the last final event with parts, preferably with text. Steps are the events of all
     authors except the user that have a text, call, response, inline data or grounding, or a model's
@@ -79,10 +72,10 @@ def turn_of_steps(
     for event in agent_events:
         parts = event.content.parts if event.content else ()
         if event.grounding is not None or any(_has_content(part) for part in parts):
-            fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
+            step = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
             if event is answer and not any(isinstance(part, ToolCall) for part in parts):
-                fields["content"] = None
-            steps.append(Event(**fields))
+                step["content"] = None
+            steps.append(Event(**step))
         elif event.error_code:
             steps.append(
                 Event(
@@ -96,9 +89,7 @@ def turn_of_steps(
         user_content=user_content,
         final_response=answer.content if answer else None,
         events=tuple(steps),
-        invocation_id=invocation_id,
-        agents=agents,
-        timings=timings,
+        **fields,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from posixpath import basename
 from typing import Any
@@ -393,7 +392,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
             replace(case, session=initial_session) if case.session is None else case
             for case in eval_set.cases
         )
-        eval_set = replace(eval_set, cases=cases)
+        eval_set = eval_set.with_cases(cases)
     document = {
         "eval_set_id": eval_set.eval_set_id,
         "name": eval_set.name or eval_set.eval_set_id,
@@ -401,7 +400,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     }
     new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     reread_set = parse_eval_set(new_text, file=file).eval_set
-    if reread_set is None or bare(reread_set.cases) != bare(eval_set.cases):
+    if reread_set is None or reread_set.cases != eval_set.cases:
         raise ConfigError("has something that the current format cannot express", place=Place(file))
     return new_text
 
@@ -413,8 +412,3 @@ def _session_in(raw: Any, *, file: str) -> SessionInput:
         raise ConfigError(
             f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)
         ) from error
-
-
-def bare(cases: Iterable[Case]) -> list[Case]:
-    """The cases without their places, which move if lines are added above them."""
-    return [replace(case, place=None) for case in cases]

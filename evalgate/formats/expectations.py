@@ -27,21 +27,13 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, frozen_dataclass, member
+from evalgate.values import JsonObject, member
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (
     "final_response",
     *sorted(name for name, adk_key in _OTHER_NAMES.items() if adk_key == "final_response"),
 )
-
-
-@frozen_dataclass
-class Changed:
-    """The file's new text, and the JSON pointers of its new values."""
-
-    text: str
-    pointers: tuple[str, ...]
 
 
 def change(
@@ -52,7 +44,7 @@ def change(
     turn: int,
     answer: str | None = None,
     steps: Sequence[Event] | None = None,
-) -> Changed:
+) -> str:
     """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`. None:
     unchanged.
 
@@ -71,11 +63,10 @@ def change(
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
     if calls is not None and steps is not None and not _same(conversation[turn], calls):
         editor.set_calls(calls, steps, old_turn=conversation[turn])
-    revision = Changed(text=editor.text, pointers=tuple(editor.pointers))
     if not editor.failed and _is_exact_change(
-        old_set, revision.text, file=file, at=(case_index, turn), answer=answer, calls=calls
+        old_set, editor.text, file=file, at=(case_index, turn), answer=answer, calls=calls
     ):
-        return revision
+        return editor.text
     raise _unchangeable(
         f"turn {turn + 1} of case {case_id!r}", old_set.cases[case_index].place or Place(file)
     )
@@ -136,7 +127,7 @@ def _require_cases(
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""
     new_cases = _cases_in(new_text or "", file=file)
-    if new_text and eval_set.bare(new_cases) == eval_set.bare(expected_cases):
+    if new_text and list(new_cases) == list(expected_cases):
         return new_text
     raise _unchangeable(subject, Place(file))
 
@@ -196,20 +187,18 @@ def _is_exact_change(
     expected_cases = list(old_set.cases)
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
-        eval_set.bare(expected_cases) == eval_set.bare(new_cases)
+        expected_cases == list(new_cases)
         and (answer is None or _answer_of(new_turn) == (answer or None))
         and (calls is None or _same(new_turn, calls))
     )
 
 
 class _Editor:
-    """A text that is being edited. `pointers`: the new values; `failed`: a value is not at its
-    expected place."""
+    """A text that is being edited. `failed`: a value is not at its expected place."""
 
     def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
         """`turn`: the turn to edit, of `of` turns in the case."""
         self.text = text
-        self.pointers: list[str] = []
         self.failed = False
         self._dialect = dialect
         # datasets expect an answer only of the last turn
@@ -351,4 +340,3 @@ class _Editor:
             self.failed = True
         else:
             self.text = text
-            self.pointers.append(rewrite.pointer(path))

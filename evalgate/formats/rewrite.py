@@ -9,7 +9,6 @@ import json
 import os
 import re
 import stat
-from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -223,8 +222,3 @@ def _is_on_lines(text: str, at: int) -> bool:
     return match is not None or (
         text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text
     )
-
-
-def pointer(path: Sequence[str | int]) -> str:
-    """A path as a JSON pointer (RFC 6901)."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

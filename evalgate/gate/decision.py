@@ -27,8 +27,8 @@ from evalgate.model import (
     Comparison,
     CriterionJudge,
     CriterionUse,
+    Edits,
     Policy,
-    Quarantine,
     Report,
     RuleBook,
     Run,
@@ -36,7 +36,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import edits as reports_edits, sentences
-from evalgate.results import file as results_file, output, shards
+from evalgate.results import file as results_file, output, parts
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -61,74 +61,39 @@ def decide(
         root=events.root_of(settings.root, context.links),
         workflow_run=context.workflow_run,
     )
-    drafts = [
-        _draft(head, book, comparison, rules, context, was_run=was_run)
+    decisions = [
+        _by_book(head, book, comparison, was_run=was_run)
         for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
-    ranks = [kinds.index(draft.verdict.blocked_by) for draft in drafts]
+    ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]
     by_base = rules.both_decide and ranks[-1] < ranks[0]
-    draft = drafts[-1 if by_base else 0]
-    passes = [not draft.verdict.blocks for draft in drafts]
-    # only one rule book lets the change pass; an unmet demand of the base is not a pass
-    is_decisive = len(set(passes)) > 1 or bool(rules.edits.unasked and passes[0])
-    is_decisive = is_decisive or (len(drafts) == 1 and rules.edits.decide)
-    edits = replace(rules.edits, decide=is_decisive, by_base=by_base or rules.edits.by_base)
+    number = -1 if by_base else 0
+    policy, verdict, lacking = decisions[number]
+    edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
     problems = (
-        *([shards.note(rules.shard)] if rules.shard else []),
+        *([parts.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
         *measurement.problems,
-        *draft.problems,
-        *([reports_edits.problem(edits)] if edits.decide and not draft.verdict.blocks else []),
-    )
-    return replace(
-        draft,
-        edits=edits,
-        trends=history.trends(head) if history else (),
-        past=history.of_cases() if history else {},
-        # once each: shards repeat them
-        problems=tuple(dict.fromkeys(problems)),
-    )
-
-
-def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
-    """A warning if the history of base runs shows that the provider's model changed."""
-    drift = None
-    if history is not None and rules.shard is None:
-        drift = history.drift(head, deviations=rules.settings.deviations)
-    if drift is not None:
-        message = Sentence("drift", drift)
-        yield errors.warning("provider-drift", message, hint=Sentence("drift_hint"))
-
-
-def _draft(
-    head: Run,
-    book: RuleBook,
-    comparison: Comparison | None,
-    rules: Rules,
-    context: Context,
-    *,
-    was_run: bool,
-) -> Report:
-    """The report by one rule book."""
-    run = book.applied(head)
-    settings = rules.settings
-    policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
-    verdict, lacking = verdict_of(
-        run, comparison, policy=policy, quarantined_cases=rules.quarantined, was_run=was_run
+        *lacking,
+        *([reports_edits.problem(edits)] if edits.decide and not verdict.blocks else []),
     )
     return Report(
-        run=run,
+        run=rules.books[number].applied(head),
         verdict=verdict,
         policy=policy,
-        comparison=comparison,
+        comparison=measurement.comparisons[number],
+        edits=edits,
+        # once each: parts repeat them
+        problems=tuple(dict.fromkeys(problems)),
         judged=tuple(
             judge for row in FORMATS.values() for judge in row.calibrations(settings, head.suites)
         ),
         criterion_judges=()
         if settings.skip_judged
         else criterion_judges(use for suite in head.suites for use in suite.criteria),
-        problems=() if was_run else lacking,
+        trends=history.trends(head) if history else (),
+        past=history.of_cases() if history else {},
         links=context.links,
         reproduce=context.reproduce,
         version=__version__,
@@ -136,6 +101,33 @@ def _draft(
         comment=settings.comment,
         check_run=settings.check_run,
     )
+
+
+def _edits(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
+    """The edits, marked if only one rule book lets the change pass; an unmet demand of the base is
+    not a pass."""
+    passes = [not verdict.blocks for verdict in verdicts]
+    is_decisive = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
+    is_decisive = is_decisive or (len(verdicts) == 1 and edits.decide)
+    return replace(edits, decide=is_decisive, by_base=by_base or edits.by_base)
+
+
+def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
+    """A warning if the history of base runs shows that the provider's model changed."""
+    drift = None
+    if history is not None and not head.is_part:
+        drift = history.drift(head, deviations=rules.settings.deviations)
+    if drift is not None:
+        message = Sentence("drift", drift)
+        yield errors.warning("provider-drift", message, hint=Sentence("drift_hint"))
+
+
+def _by_book(
+    head: Run, book: RuleBook, comparison: Comparison | None, *, was_run: bool
+) -> tuple[Policy, Verdict, tuple[Problem, ...]]:
+    """The policy of a rule book, and its verdict with problems. A part of a plan fails no job."""
+    policy = replace(book.policy, fail_on=frozenset()) if head.is_part else book.policy
+    return policy, *verdict_of(book.applied(head), comparison, policy=policy, was_run=was_run)
 
 
 MOST_JUDGES = 200
@@ -165,11 +157,10 @@ def verdict_of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    quarantined_cases: Mapping[CaseKey, Quarantine],
     was_run: bool = False,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
     """The verdict in words, and a warning if files lack reruns that failures need.
-    `quarantined_cases`: cases that never decide; `was_run`: see `decide`."""
+    `was_run`: see `decide`."""
     has_base = comparison is not None and comparison.base is not None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
@@ -180,16 +171,15 @@ def verdict_of(
             comparison.base if comparison else None,
             comparison if has_base else None,
             policy=policy,
-            quarantined_cases=quarantined_cases,
         )
         book, reruns = sides.book_and_reruns
         cases = sides.scored_sides[0].verdicts
         missing_reruns = len({rerun.key for rerun in reruns})
     verdict = comparison_verdict.decide(
-        run, policy, comparison=comparison, quarantines=quarantined_cases, book=book, decided=cases
+        run, policy, comparison=comparison, book=book, decided=cases
     )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
-    if not missing_reruns:
+    if was_run or not missing_reruns:
         return verdict, ()
     message = Sentence("reruns_missing", missing_reruns)
     hint = Sentence("reruns_missing_hint")
@@ -263,7 +253,9 @@ def _results(
             else None
         )
         decided = {} if comparison is None else comparison.base_decided
-        verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
+        # every case of the base counts
+        policy = replace(report.policy, waivers={})
+        verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = sentences.with_reasons(verdict, base, None, report.policy)
         base_report = Report(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
@@ -277,15 +269,11 @@ def _results(
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
     """The exit code of the process. 0: the policy does not block. 1: a fail blocks. 3: anything
-    else blocks, also beside a non-blocking fail. 130: the run was interrupted. A shard has no
+    else blocks, also beside a non-blocking fail. 130: the run was interrupted. A part has no
     verdict; its code is 3 if its agent failed in every trial."""
     if not run.complete:
         return ExitCode.INTERRUPTED
-    if (
-        run.shard is not None
-        and run.trials
-        and all(trial.failure is not None for trial in run.trials)
-    ):
+    if run.is_part and run.trials and all(trial.failure is not None for trial in run.trials):
         return ExitCode.NOT_MEASURED
     if not verdict.blocks:
         return ExitCode.PASS

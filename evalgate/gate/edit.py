@@ -61,7 +61,7 @@ from evalgate.reports.turns import Turn
 from evalgate.results import file as results_file
 from evalgate.results.labels import CaseLabel
 from evalgate.text import words
-from evalgate.values import Environ, JsonObject, Redactor, frozen_dataclass
+from evalgate.values import Environ, JsonObject, Redactor, Sentence, frozen_dataclass
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
@@ -123,7 +123,7 @@ def change(
                 turn=turn,
                 answer=answers.get(turn),
                 steps=steps if turn in calls else None,
-            ).text
+            )
         if rubrics is None:
             return text
         return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)
@@ -157,12 +157,8 @@ def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
 CALLS = frozenset({"tool_trajectory_avg_score"})
 ANSWER = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with expectations of a case; other criteria have none in its file."""
-REFUSAL_REASONS = {
-    CaseLabel.FLAKY: "it is flaky: reruns did not confirm its failure",
-    CaseLabel.QUARANTINED: "it is quarantined, so what the agent does in it is not relied on: take it out of "
-    "`quarantine` in evalgate.yml first",
-}
-"""By label, why a case cannot be accepted: one run's answer is no better than the expectation."""
+UNACCEPTABLE = (CaseLabel.FLAKY, CaseLabel.WAIVED)
+"""Labels of cases that cannot be accepted: one run's answer is no better than the expectation."""
 REDACTED = "***"
 
 
@@ -208,8 +204,8 @@ def propose(
     failing = stored_case.failing
     if stored_case.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
-    if stored_case.label in REFUSAL_REASONS:
-        raise CaseUnchanged(REFUSAL_REASONS[stored_case.label])
+    if stored_case.label in UNACCEPTABLE:
+        raise CaseUnchanged(Sentence("unacceptable", stored_case.label))
     if stored_case.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
             f"it was not measured: {stored_case.verdict.reason or stored_case.kind.value.replace('_', ' ')}"
@@ -280,7 +276,7 @@ def apply(proposal: Proposal) -> str:
             turn=change.turn.number - 1,
             answer=change.answer,
             steps=steps,
-        ).text
+        )
     return text
 
 

@@ -124,7 +124,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             moment=context.moment,
             panel=panel,
             limiters=limiters,
-            shard=rules.shard,
+            part=rules.part,
         )
         criteria_by_suite = _criteria(
             rules,
@@ -401,7 +401,7 @@ def measure(session: GateSession, context: Context) -> Measurement:
 
 class _Measuring:
     """The phases of a run, and their results so far. `planned`: all cases of the plan, also of
-    other shards; `cause`: the part of the change that may have made the base's agent fail; `taken`:
+    other parts; `cause`: the part of the change that may have made the base's agent fail; `taken`:
     the reused results per side."""
 
     def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
@@ -411,7 +411,7 @@ class _Measuring:
         self._is_of_change = context.is_pull_request
         self._rules = session.rules
         self._base = session.base
-        self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
+        self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
         self._unpaired: Mapping[CaseKey, CaseStatus] = NOTHING
         self._cause: Wording = ""
         self._others = 0
@@ -600,7 +600,6 @@ class _Measuring:
                 policy=divided_book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
-                informational=rules.quarantined,
                 unchanged=shared,
                 is_together=is_together,
             )
@@ -649,10 +648,9 @@ class _Measuring:
         """The base's run. If the base was not run, it has as many repeats as the stored results."""
         side = self._session.sides[BASE]
         run = self._session.run(side)
-        run, self._cause = failures.marked(
+        trials, self._cause = failures.marked(
             run, base, settings=self._rules.settings, suites=self._rules.suites
         )
-        trials = run.trials
         repeats = run.repeats
         if (
             base.root is None
@@ -672,9 +670,9 @@ class _Measuring:
             commit=base.origin.commit,
             agents=environments,
             descriptions=descriptions,
-            # the plan of its shard has the base's agents
-            shard=run.shard
-            and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
+            # the plan has the base's agents
+            part=run.part
+            and replace(run.part, plan=baseline_base.with_agents(run.part.plan, base)),
         )
 
     def _mark_apart(self, trial: GradedTrial) -> GradedTrial:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import __version__, reports
-from evalgate.baseline import failures, quarantine
+from evalgate.baseline import failures, waivers
 from evalgate.comparison import pairing
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -25,7 +25,7 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
 from evalgate.model import Links, Report
-from evalgate.results import file, shards
+from evalgate.results import file, parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
@@ -111,12 +111,12 @@ def post(
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on unverified results, by the settings' policy; their own verdicts are ignored."""
-    run = replace(head.run, commit=links.commit, shard=None)
-    policy = load.policy_of(
-        settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat}), run.suites
-    )
-    quarantined_cases = quarantine.of_checkout(
-        settings, run.suites, today=dt.datetime.now(dt.UTC).date()
+    run = replace(head.run, commit=links.commit)
+    policy = replace(
+        load.policy_of(
+            settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat}), run.suites
+        ),
+        waivers=waivers.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date()),
     )
     comparison = None
     base_run = None if base is None else base.run
@@ -127,7 +127,6 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             run,
             base_run,
             policy=policy,
-            quarantined_cases=quarantined_cases,
             default_problem="there are no base results",
         )
     scored_criteria = {
@@ -136,9 +135,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         for name in trial.grades
         if pairing.value_of(trial, name) is not None
     }
-    verdict, problems = decision.verdict_of(
-        run, comparison, policy=policy, quarantined_cases=quarantined_cases
-    )
+    verdict, problems = decision.verdict_of(run, comparison, policy=policy)
     return Report(
         run=run,
         verdict=verdict,
@@ -185,7 +182,7 @@ def _fetch_results(
             hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
         )
     artifact = candidates[0]
-    sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
+    sha = (artifact.head_sha or "").lower()
     if sha and sha != event.head.sha:
         raise ConfigError(
             f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}"
@@ -198,11 +195,11 @@ def _fetch_results(
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    shards.require_same_run(head, run=run, commit=event.head.sha)
+    parts.require_same_run(head, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
     base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
-    shards.require_same_run(base, run=run, commit="")  # any: it is not known here
+    parts.require_same_run(base, run=run, commit="")  # any: it is not known here
     return head, base
 
 

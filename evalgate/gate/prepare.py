@@ -13,10 +13,11 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
+from evalgate.baseline import waivers
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, SilentWatcher, Watcher
-from evalgate.config.settings import OLD_QUARANTINE, Settings
+from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import project
@@ -42,17 +43,13 @@ def prepare(
     more_problems = (
         () if prepared_project.fatal() else _format_problems(settings, prepared_project.sound())
     )
-    if (settings.root / OLD_QUARANTINE).is_file():
-        message = "is not read any more"
-        hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
-        more_problems += (errors.error("quarantine-moved", message, Place(OLD_QUARANTINE), hint),)
-    return replace(prepared_project, problems=(*prepared_project.problems, *more_problems))
+    return prepared_project.with_problems((*more_problems, *waivers.moved(settings)))
 
 
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
     Raises as `prepare` and `require_sound`."""
-    # not in shards: the merge knows the commit
+    # not in parts: the merge knows the commit
     is_kept = context.keep and context.is_attended
     commit, dirty = (
         git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import quarantine, rules as baseline_rules
+from evalgate.baseline import rules as baseline_rules, waivers
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import places
@@ -25,7 +25,7 @@ from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.store import EarlierRuns
 from evalgate.model import Report
-from evalgate.results import history as results_history, kept, shards
+from evalgate.results import history as results_history, kept, parts
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
@@ -43,7 +43,7 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
-    rules: Rules  # for the suites of this shard
+    rules: Rules  # for the suites of this part of the plan
     base: Base | None  # the base of the comparison
     judges: JudgeEnvironment
     history: History
@@ -94,15 +94,13 @@ def open_gate_session(
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
         history = results_history.open_history(settings, context)
-        shard = shards.find_shard(rules.settings, rules.suites)
-        suites = rules.suites if shard is None else shards.suites_of_shard(rules.suites, shard)
-        quarantined_cases, notices = quarantine.in_force(
+        part = parts.find_part(rules.settings, rules.suites)
+        suites = rules.suites if part is None else parts.suites_of(rules.suites, part)
+        cases, notices = waivers.in_force(
             project.settings, suites, rule_base, context, past=history.past
         )
         problems = (*rules.problems, *key_notices, *history.problems, *notices)
-        rules = replace(
-            rules, suites=suites, shard=shard, quarantined=quarantined_cases, problems=problems
-        )
+        rules = replace(rules.with_waivers(cases), suites=suites, part=part, problems=problems)
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         earlier = gate_store.open_earlier_runs(rules, base, context, history)
         # results are stored as they arrive: head's, and the base's if it is measured
@@ -163,8 +161,8 @@ def _journal(name: str, settings: Settings, context: Context, redact_text: Redac
 
 def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
-    shards."""
-    is_wanted = context.keep and context.is_attended and not settings.shard
+    parts."""
+    is_wanted = context.keep and context.is_attended and not settings.is_part
     if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
         return None
     return partial(

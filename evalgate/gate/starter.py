@@ -704,7 +704,7 @@ def mended(
         # the lock has a framework that is too old; the project may take a newer one
         requirements = [os.path.relpath(Path(needs.folder, "pyproject.toml"), settings.root)]
     options = {**use.options, "requirements": requirements}
-    return None if requirements is None else (replace(use, options=options), state)
+    return None if requirements is None else (use.with_options(options), state)
 
 
 def made_up(message: str) -> JsonObject:

@@ -241,12 +241,12 @@ class EarlierRuns:
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
         """Keep the measurements of the sides, however the block ends. The merge keeps those of
-        shards."""
+        parts."""
         try:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if not session.settings.shard and side.journal.trials:
+                if not session.settings.is_part and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -289,7 +289,7 @@ def progress(path: Path, *, workflow_run: str) -> str:
 
 
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
-    """Keep the journals that the shards of this workflow run left in their folders."""
+    """Keep the journals that the parts of this workflow run left in their folders."""
     store = _store(rules, context)
     run = context.workflow_run
     for folder in folders:
@@ -542,19 +542,20 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
 
 
 def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
-    addresses = side.addresses(task)
-    if side.journal.knows(addresses.trial):
+    address, grade_addresses = side.addresses(task)
+    if side.journal.knows(address):
         return False
     agent = task.suite.agent.key
     for entry in entries:
-        trial = entry.journal.trial(addresses.trial, task.key)
+        trial = entry.journal.trial(address, task.key)
         if trial is None or isinstance(trial.outcome, AgentFailure):
             continue
-        measured_at = entry.journal.measured_at(addresses.trial)
+        measured_at = entry.journal.measured_at(address)
         if entry.is_recent(measured_at):
             side.journal.add_inputs(agent, entry.journal.inputs.get(agent, Inputs()))
             grades = {
-                name: entry.journal.grade(address) for name, address in addresses.grades.items()
+                name: entry.journal.grade(grade_address)
+                for name, grade_address in grade_addresses.items()
             }
             _put_trial(side, task, trial, grades, measured_at=measured_at, agent=agent)
             return True
@@ -623,12 +624,12 @@ def _put_trial(
 ) -> None:
     """Put a trial into the side's journal if it is not there, and the scores among its grades that
     the side does not compute by itself. `agent`: see `Journal.add_inputs`."""
-    addresses = side.addresses(task)
+    address, grade_addresses = side.addresses(task)
     side.reused[task.key] = measured_at
-    if side.journal.knows(addresses.trial):
+    if side.journal.knows(address):
         return
-    side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
-    for name, address in addresses.grades.items():
+    side.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
+    for name, grade_address in grade_addresses.items():
         grade = grades.get(name)
         if isinstance(grade, Score):
-            side.journal.add_grade(address, grade)
+            side.journal.add_grade(grade_address, grade)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate import __version__, agents
-from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules, waivers
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import pairing, threshold
@@ -45,7 +45,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseSide, CaseView
-from evalgate.results import file, history, kept, labels as case_labels
+from evalgate.results import file, history, kept, labels as case_labels, parts
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -60,7 +60,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     unchanged.
 
     Relaxed rules are reported as far as the files show them: thresholds, criteria and cases. Raises
-    ConfigError if a file cannot be read or holds a shard."""
+    ConfigError if a file cannot be read or holds a part of a run."""
     base_results = read_run(base, of="the base")
     head_results = read_run(head, of="the head")
     return _publish(settings, context, head_results, base_results)
@@ -91,10 +91,13 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
             key = (suite.key, case.case_id)
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries[key]
-            verdicts[key] = replace(
-                verdict,
+            verdicts[key] = CaseVerdict(
+                suite=suite.key,
+                case_id=case.case_id,
                 kind=entry.verdict,
+                criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
+                second_kind=verdict.second_kind,
                 nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
             )
     return verdicts
@@ -152,10 +155,9 @@ def _stored_measurement(
     is_decided = base is None or stored_comparison is not None
     rules = replace(
         rules,
-        quarantined=quarantine.of_checkout(settings, rules.suites, today=context.moment.date()),
         edits=head_results.edits if is_decided else rules.edits,
         books=rules.books[:1] if is_decided else rules.books,
-    )
+    ).with_waivers(waivers.of_checkout(settings, rules.suites, today=context.moment.date()))
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
@@ -199,7 +201,6 @@ def _comparisons(
                 policy=book.policy,
                 recorded=failures.recorded_of(head),
                 unpaired=unpaired,
-                informational=rules.quarantined,
                 unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
                 # one run, which ran all of the base alongside the head
                 is_together=stored_comparison is not None
@@ -222,12 +223,7 @@ def _are_sides(base: Stored, head: Stored) -> bool:
 def read_run(path: Path, *, of: str) -> Stored:
     """The results of a whole run; `of`: the side that they belong to. Raises ConfigError."""
     stored_run = file.read_results(path, of=of)
-    if stored_run.run.shard is not None:
-        raise ConfigError(
-            f"{of} is shard {stored_run.run.shard} of a run".lstrip(),
-            place=Place(str(path)),
-            hint="Merge the shards: `evalgate merge`.",
-        )
+    parts.require_whole(stored_run.run, Place(str(path)), of=of)
     return stored_run
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from requests.utils import parse_header_links
 
 from evalgate import __version__
@@ -144,14 +144,9 @@ class CheckRun(_Reply):
     id: int
 
 
-class ArtifactRun(_Reply):
-    """The workflow run that made an artifact."""
-
-    head_sha: str | None = None
-
-
 class Artifact(_Reply):
-    """An artifact; `digest` (`sha256:...`) is of its zip, `created_at` in ISO 8601."""
+    """An artifact; `digest` (`sha256:...`) is of its zip, `created_at` in ISO 8601, `head_sha` of
+    the workflow run that made it."""
 
     id: int
     name: str
@@ -159,7 +154,7 @@ class Artifact(_Reply):
     expired: bool
     created_at: str | None = None
     digest: str | None = None
-    workflow_run: ArtifactRun | None = None
+    head_sha: str | None = Field(None, validation_alias=AliasPath("workflow_run", "head_sha"))
 
 
 class ArtifactPage(_Reply):
@@ -168,18 +163,12 @@ class ArtifactPage(_Reply):
     artifacts: list[Artifact]
 
 
-class RepositoryReply(_Reply):
-    """A repository."""
-
-    full_name: str
-
-
 class PullSide(_Reply):
     """Base or head of a pull request; the repository of a deleted fork is null."""
 
     ref: str
     sha: str
-    repo: RepositoryReply | None = None
+    repository: str | None = Field(None, validation_alias=AliasPath("repo", "full_name"))
 
 
 class Pull(_Reply):
@@ -193,13 +182,8 @@ class Pull(_Reply):
     @property
     def is_fork(self) -> bool:
         """True if the head is in another repository, or in a deleted one."""
-        base_repository = self.base.repo
-        head_repository = self.head.repo
-        return (
-            base_repository is None
-            or head_repository is None
-            or head_repository.full_name.lower() != base_repository.full_name.lower()
-        )
+        names = {str(side.repository).lower() for side in (self.base, self.head)}
+        return len(names) > 1 or None in (self.base.repository, self.head.repository)
 
 
 class Commit(_Reply):

@@ -103,7 +103,7 @@ def resolve(event: EventContext, client: Client) -> EventContext:
                 hint="Start the workflow with the full SHA of the commit that was reviewed; after a force push, review "
                 "the new one.",
             )
-    repository = pull.head.repo.full_name if pull.head.repo else ""
+    repository = pull.head.repository or ""
     head = Head(sha=event.head.sha, ref=pull.head.ref, repository=repository, is_fork=pull.is_fork)
     return replace(event, base_sha=pull.base.sha, head=head)
 
@@ -144,8 +144,7 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
         for pull in pulls
         if pull.state == "open"
         and pull.head.sha == head_sha
-        and pull.base.repo is not None
-        and pull.base.repo.full_name.lower() == repository.lower()
+        and (pull.base.repository or "").lower() == repository.lower()
     ]
 
 

@@ -122,7 +122,7 @@ def conclusion_of(report: Report) -> Conclusion:
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
-    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and report.run.shard is None
+    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and not report.run.is_part
     if lacks_files and not verdict.blocks:
         return Conclusion.ACTION_REQUIRED
     if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):

@@ -460,9 +460,8 @@ def _tokens(usage: Usage | None) -> int | None:
 def confirm_vote(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
     """The vote on an item that was asked about twice; empty if neither reply is sure and they
     differ."""
-    is_same = first is not None and second is not None and first.label == second.label
-    if first is not None and is_same:
-        return {item: replace(first, sure=True)}
+    if first is not None and second is not None and first.label == second.label:
+        return {item: first}
     return {item: second} if second is not None and second.sure else {}
 
 

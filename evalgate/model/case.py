@@ -89,7 +89,8 @@ class Case:
     session: SessionInput | None = None
     rubrics: tuple[Rubric, ...] = ()
     expects_state: Json | None = None
-    place: Place | None = None
+    # cases are equal wherever they are
+    place: Place | None = field(default=None, compare=False)
     setups: tuple[TurnSetup, ...] = ()
     isolated: bool = False
     history: tuple[Invocation, ...] = ()
@@ -117,6 +118,10 @@ class EvalSet:
     cases: tuple[Case, ...]
     name: str | None = None
     description: str | None = None
+
+    def with_cases(self, cases: tuple[Case, ...]) -> EvalSet:
+        """The set with other cases."""
+        return replace(self, cases=cases)
 
 
 class Need(enum.StrEnum):
@@ -293,6 +298,10 @@ class AgentUse:
         """True if there is no agent to run."""
         return self.driver == self.ABSENT
 
+    def with_options(self, options: Json) -> AgentUse:
+        """The agent with other options."""
+        return replace(self, options=options)
+
 
 @frozen_dataclass
 class Suite:
@@ -327,7 +336,13 @@ class Suite:
 
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
-        return replace(self, eval_set=replace(self.eval_set, cases=cases))
+        return replace(self, eval_set=self.eval_set.with_cases(cases))
+
+    def with_criteria(
+        self, criteria: Iterable[CriterionUse], simulator: SimulatorUse | None = None
+    ) -> Suite:
+        """The suite with other criteria, and with another simulated user if there is one."""
+        return replace(self, criteria=tuple(criteria), simulator=simulator or self.simulator)
 
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide one of its cases, and the informational ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -17,12 +17,10 @@ from evalgate.values import Wording, frozen_dataclass
 MOST_COUNT = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
 MOST_REPEATS = 10_000
-MOST_SHARDS = 1_000
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 
 class VerdictKind(enum.StrEnum):
@@ -48,6 +46,10 @@ class GradedTrial:
     apart: bool = False  # of a base: ran at another time than head
     # the base's agent failed because of its own questions and settings, not because of the change
     own_failure: bool = False
+
+    def shared(self) -> GradedTrial:
+        """The trial for another side, which did not pay for it."""
+        return replace(self, reused=True)
 
 
 USER_SIMULATOR = "user_simulator"
@@ -143,18 +145,18 @@ class Inputs:
 
 
 @frozen_dataclass
-class Shard:
-    """One of `of` parts of a plan."""
+class PlanPart:
+    """One of `of` parts of a plan, each measured by a run of its own, or all of them together."""
 
-    index: ShardIndex  # from 1
-    of: ShardIndex
+    index: int = 0  # from 1; 0: all parts, joined
+    of: int
     # every suite with all its cases; without content if it was read from a file
     plan: tuple[Suite, ...] = ()
-    # the index of the shard that measures a case, by its key
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    # of the content of all cases, by key
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    fingerprint: str = ""  # equal for all shards of one plan
+    # the index of the part with a case, by the case's key
+    homes: Mapping[CaseKey, int] = field(default_factory=dict)
+    # of the content of all cases
+    fingerprints: Mapping[CaseKey, str] = field(default_factory=dict)
+    fingerprint: str = ""  # equal for all parts of one plan
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"
@@ -184,7 +186,7 @@ class NonBlocking(enum.StrEnum):
 
 
 @frozen_dataclass
-class Quarantine:
+class Waiver:
     """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
 
     owner: str
@@ -204,7 +206,7 @@ class CaseVerdict:
     reason: Wording = ""
     second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
     nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # shown, never blocks
+    waiver: Waiver | None = None  # shown, never blocks
 
     @property
     def doubtful(self) -> bool:
@@ -220,11 +222,6 @@ class CaseVerdict:
     def key(self) -> CaseKey:
         """Its suite and its name."""
         return self.suite, self.case_id
-
-    @property
-    def quarantined(self) -> bool:
-        """True if it is shown and never blocks."""
-        return self.quarantine is not None
 
 
 @frozen_dataclass
@@ -256,15 +253,17 @@ class Run:
     inputs: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
-    shard: Shard | None = None  # None: the whole plan
-    shards: ShardIndex = 1  # the number of joined shards
-    # the index of the shard that measured each case
-    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    part: PlanPart | None = None  # None: the whole plan
     # verdicts of earlier runs on their cases, if they still apply; they are final
     earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     # the folder in the repository, "" for its top; None if unknown
     root: str | None = None
     workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere
+
+    @property
+    def is_part(self) -> bool:
+        """True if other runs measure the other cases of the plan."""
+        return self.part is not None and self.part.index > 0
 
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
         """The tokens of this run, the base's tokens for the same trials (None if it reports none),

@@ -14,7 +14,7 @@ from evalgate.reports import edits, view, wording
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
-from evalgate.values import frozen_dataclass, grouped
+from evalgate.values import grouped
 
 REASON_LIMIT = 1_000
 NAMES = 1_000
@@ -28,15 +28,15 @@ def render(report: Report) -> tuple[str, ...]:
     """Workflow commands, one line each, worst first, cases before problems. One notice counts what
     exceeds GitHub's limits. Empty if there is nothing to report.
 
-    A shard reports only errors; the merge reports everything else once."""
-    is_shard = report.run.shard is not None
-    remarks = () if is_shard else view.remarks(report)
+    A part reports only errors; the merge reports everything else once."""
+    is_part = report.run.is_part
+    remarks = () if is_part else view.remarks(report)
     problems = [
         problem.below(report.links.folder)
         for problem in report.problems
-        if problem.severity is Severity.ERROR or not is_shard
+        if problem.severity is Severity.ERROR or not is_part
     ]
-    unscored = "" if is_shard else view.view_of(report).unscored
+    unscored = "" if is_part else view.view_of(report).unscored
     # one notice is reserved for the counts
     limits = {
         Severity.ERROR: PER_LEVEL,
@@ -46,7 +46,7 @@ def render(report: Report) -> tuple[str, ...]:
     kinds = [_kind(remarks, problems, severity, limit) for severity, limit in limits.items()]
     # GitHub hides the others: cases and rules are in the reports, everything else is in the log
     overflow = phrase("annotations_left", *kinds)
-    commands = [line for kind in kinds for line in kind.lines]
+    commands = [line for lines, _, _ in kinds for line in lines]
     if unscored:
         commands.insert(0, workflow_commands.render_command("warning", unscored, title="evalgate"))
     if overflow:
@@ -54,18 +54,10 @@ def render(report: Report) -> tuple[str, ...]:
     return tuple(commands)
 
 
-@frozen_dataclass
-class _Kind:
-    """The lines of one kind, and how many cases and problems are not among them."""
-
-    lines: tuple[str, ...]
-    cases_left: int
-    problems_left: int
-
-
 def _kind(
     remarks: Sequence[Remark], problems: Sequence[Problem], severity: Severity, limit: int
-) -> _Kind:
+) -> tuple[Sequence[str], int, int]:
+    """The lines of one kind, and how many cases and problems are not among them."""
     case_commands = [
         workflow_commands.render_command(
             severity.value,
@@ -83,10 +75,10 @@ def _kind(
         if problem.severity is severity
     ]
     room = max(0, limit - len(case_commands))
-    return _Kind(
-        lines=(*case_commands[:limit], *problem_commands[:room]),
-        cases_left=max(0, len(case_commands) - limit),
-        problems_left=max(0, len(problem_commands) - room),
+    return (
+        [*case_commands[:limit], *problem_commands[:room]],
+        max(0, len(case_commands) - limit),
+        max(0, len(problem_commands) - room),
     )
 
 
@@ -105,7 +97,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
     totals = view.view_of(report).totals.cases
-    counts = ((label.value, getattr(totals, label)) for label in wording.COUNTED)
+    counts = ((label.value, totals[label]) for label in wording.COUNTED)
     rows = report.compared.criteria[:NAMES]
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows}
     judge_totals = model_run.total_of(report.run.judges)
@@ -115,7 +107,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
         **{label.replace("_", "-"): str(number) for label, number in counts},
-        "total": str(totals.total),
+        "total": str(totals["total"]),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
         "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),

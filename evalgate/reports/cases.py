@@ -43,7 +43,7 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
     VerdictKind.NOT_MEASURED: "within_min_measured",
 }
 """The phrase for why a suite with such a case passes."""
-FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
+FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.WAIVED})
 
 NAME_WIDTH = 60
 
@@ -101,7 +101,10 @@ class CaseView:
 
     def with_trials(self, trials: Iterable[GradedTrial]) -> Self:
         """The case with other trials on head."""
-        return replace(self, head=replace(self.head, trials=tuple(trials)))
+        head = CaseSide(
+            run=self.head.run, trials=tuple(trials), confirmations=self.head.confirmations
+        )
+        return replace(self, head=head)
 
     @property
     def kind(self) -> VerdictKind:
@@ -117,10 +120,9 @@ class CaseView:
 
     @property
     def group(self) -> str:
-        """The group that lists it: `flaky`, `quarantined`, or the word of its verdict."""
+        """The group that lists it: an exception by its label, others by their verdict."""
         is_nonblocking = (
-            self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
-            and self.kind is not VerdictKind.PASS
+            self.label in (CaseLabel.FLAKY, CaseLabel.WAIVED) and self.kind is not VerdictKind.PASS
         )
         return self.label.value if is_nonblocking else self.kind.value
 
@@ -232,7 +234,7 @@ class CaseView:
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
-        if origin and (self.allowed == "" or self.verdict.quarantined):
+        if origin and (self.allowed == "" or self.verdict.waiver):
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
 
@@ -311,7 +313,7 @@ URGENCY = (
     CaseLabel.MIXED,
     CaseLabel.PRE_EXISTING,
     CaseLabel.FLAKY,
-    CaseLabel.QUARANTINED,
+    CaseLabel.WAIVED,
 )
 """The failures to show first; other cases keep their place."""
 
@@ -357,7 +359,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             reason = TOLERANCE_PHRASES.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
                 reason = "advisory"
-            elif case.quarantined or case.nonblocking is not None:
+            elif case.waiver or case.nonblocking is not None:
                 reason = ""
             is_worse = reason == TOLERANCE_PHRASES[VerdictKind.FAIL] and case.key in decisive
             if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
@@ -370,7 +372,7 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     if label not in FAILED_LABELS:
         return ""
     origin = phrase("failure_label", label)
-    if label is CaseLabel.QUARANTINED or compared is None:
+    if label is CaseLabel.WAIVED or compared is None:
         return origin
     if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
         status = phrase("unpaired_case", compared.status)

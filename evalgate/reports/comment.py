@@ -21,6 +21,7 @@ from evalgate.reports import (
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
+from evalgate.results.labels import CaseLabel
 from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
@@ -82,7 +83,7 @@ GROUPS = {
     "flaky": UNKNOWN,
     "inconclusive": FAILED,
     "not_measured": UNKNOWN,
-    "quarantined": UNKNOWN,
+    CaseLabel.WAIVED.value: UNKNOWN,
 }
 """The groups of cases that did not pass, and how much of each to show."""
 OPEN_GROUPS = ("fail", "inconclusive", "not_measured")
@@ -209,11 +210,11 @@ def _section(
         Item(line=_line(v, case), full=partial(_draw, "case", v, case, depth.turns))
         for case in single_cases
     ]
-    layout = markdown.fill(items, room=room - 300, most=depth.cases)
-    is_folded = bool(layout.full) and len(layout.lines) >= FOLD_FROM
-    lines = _draw("lines", layout.lines, is_folded) if layout.lines else ""
-    remainder = _draw("left_out", v, layout.dropped, depth.summary) if layout.dropped else ""
-    return _join_parts((*layout.full, lines, remainder))
+    full, lines, dropped = markdown.fill(items, room=room - 300, most=depth.cases)
+    is_folded = bool(full) and len(lines) >= FOLD_FROM
+    list_text = _draw("lines", lines, is_folded) if lines else ""
+    remainder = _draw("left_out", v, dropped, depth.summary) if dropped else ""
+    return _join_parts((*full, list_text, remainder))
 
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
@@ -237,13 +238,14 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             shown_turns.add(turn_key)
         heading = _draw("fall", fall)
         used_room = sum(map(markdown.length, (heading, *lines))) + 100
-        layout = markdown.fill(items, room=remaining_room - used_room, most=MOVED)
-        remaining_room -= used_room + sum(map(markdown.length, (*layout.full, *layout.lines)))
-        lines += layout.lines
-        remaining_count = len(fall.case_falls) - len(items) - len(lines) + len(layout.lines)
-        remaining_count += layout.dropped
+        full, item_lines, dropped = markdown.fill(
+            items, room=remaining_room - used_room, most=MOVED
+        )
+        remaining_room -= used_room + sum(map(markdown.length, (*full, *item_lines)))
+        remaining_count = len(fall.case_falls) - len(items) - len(lines) + dropped
+        lines += item_lines
         lines += [_draw("more", remaining_count)] if remaining_count else []
-        parts += [heading, *layout.full, "\n".join(lines)]
+        parts += [heading, *full, "\n".join(lines)]
     if len(falls) > criteria:
         parts.append(_draw("more_criteria", len(falls) - criteria))
     return _draw("falls", len(falls), _join_parts(parts)) if falls else ""

@@ -9,7 +9,7 @@ from evalgate.errors import Problem
 from evalgate.model import EditKind, Edits, GateEdit
 from evalgate.reports.phrases import phrase
 from evalgate.text import words
-from evalgate.values import frozen_dataclass, grouped
+from evalgate.values import JsonObject, grouped
 
 Mark = Callable[[str], str]
 """Spells names and values."""
@@ -19,15 +19,6 @@ NAMED = 5
 """Of rules, and of the cases of one file: how many are named."""
 GROUPED_KINDS = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 """Several edits of these kinds in one file are one line."""
-
-
-@frozen_dataclass
-class EditSummary:
-    """The lines that fit, a count of all edits in words, and the number of lines left out."""
-
-    lines: tuple[str, ...]
-    counted: str
-    remaining: int
 
 
 def sentence(edits: Edits) -> str:
@@ -48,8 +39,10 @@ def rules(edits: Edits, *, mark: Mark = str) -> str:
 
 def summarize(
     edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
-) -> EditSummary | None:
-    """Rules first, then files, then the cases of each file in a line; None without edits."""
+) -> JsonObject | None:
+    """For templates: the `lines` that fit, all edits `counted` in words, and the number of
+    `remaining` lines. Rules first, then files, then the cases of each file in a line; None without
+    edits."""
     if not edits.edits:
         return None
     lines: list[str] = []
@@ -64,7 +57,7 @@ def summarize(
     )
     expectations = len(edits.edits) - rules - files
     counts = phrase("edit_counts", rules, files, expectations)
-    return EditSummary(lines=tuple(lines), counted=counts, remaining=len(all_lines) - len(lines))
+    return {"lines": lines, "counted": counts, "remaining": len(all_lines) - len(lines)}
 
 
 def _lines(edits: Sequence[GateEdit], mark: Mark) -> Iterator[str]:

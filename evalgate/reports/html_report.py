@@ -21,7 +21,7 @@ from evalgate.reports import (
 from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject
 
 LIMIT = 48 * 1000 * 1000
 """Characters of conversations, packed."""
@@ -66,21 +66,10 @@ def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
     return str(page).strip("\n") + "\n"
 
 
-@frozen_dataclass
-class Drawing:
-    """The worth of the purse after each bet, in units of the picture. `line`, `one`: the heights of
-    what is needed and of 1. `falls`: the bets that head lost, each with its case."""
-
-    points: str
-    line: str
-    one: str
-    needed: str
-    label: str
-    falls: tuple[tuple[str, str], ...]
-
-
-def drawing_of(book: Book) -> Drawing | None:
-    """The drawing of a book; None if no bet moved the purse."""
+def drawing_of(book: Book) -> JsonObject | None:
+    """The worth of the purse after each bet, in units of the picture; None if no bet moved it.
+    `line`, `one`: the heights of what is needed and of 1. `falls`: the bets that head lost, each
+    with its case."""
     worths = [1.0, *(bet.worth for bet in book.bets)]
     if len(worths) < 2 or max(worths) == min(worths):
         return None
@@ -95,14 +84,14 @@ def drawing_of(book: Book) -> Drawing | None:
         for bet in book.bets
         if bet.cell is Cell.FELL
     ]
-    return Drawing(
-        points=points,
-        line=_down(book.needed),
-        one=_down(1.0),
-        needed=words.odds(book.needed),
-        label=phrase("purse", len(book.bets), book.worse),
-        falls=tuple(falls[:MOST_FALLS]),
-    )
+    return {
+        "points": points,
+        "line": _down(book.needed),
+        "one": _down(1.0),
+        "needed": words.odds(book.needed),
+        "label": phrase("purse", len(book.bets), book.worse),
+        "falls": falls[:MOST_FALLS],
+    }
 
 
 def _down(worth: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from functools import lru_cache
 from xml.etree import ElementTree as ET
@@ -93,9 +92,7 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
     }
-    facts |= {
-        name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()
-    }
+    facts |= {name.replace("_", "-"): str(number) for name, number in counts.items()}
     name = plain.visible(suite.suite)
     test_suite = TestSuite(
         name,

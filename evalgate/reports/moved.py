@@ -135,10 +135,9 @@ def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
 
 def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
     """The cases that decide and have a score on both sides."""
-    advisory = v.report.policy.advisory
     for case in v.cases:
         is_paired = case.compared is not None and case.compared.status is CaseStatus.PAIRED
-        if not (is_paired and case.base) or case.suite.key in advisory or case.verdict.quarantined:
+        if not (is_paired and case.base) or not v.report.policy.blocks(case.key):
             continue
         if all(use.name != row.name or use.informational for use in case.suite.criteria):
             continue

@@ -263,7 +263,7 @@ def _case_and_traces(
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
     base_values = _means(case.base.trials if case.base else ())
-    quarantine = case.verdict.quarantine
+    waiver = case.verdict.waiver
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -279,9 +279,7 @@ def _case_and_traces(
         ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "quarantine": None
-        if quarantine is None
-        else [quarantine.owner, quarantine.expires, quarantine.reason],
+        "waiver": waiver and [waiver.owner, waiver.expires, waiver.reason],
         # `asdict` copies deeply, which takes a second for 20 runs of 10,000 cases
         "past": [
             {

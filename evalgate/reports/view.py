@@ -29,7 +29,7 @@ from evalgate.reports import cases as reports_cases, causes as reports_causes, e
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
-from evalgate.results.labels import CaseCounts, CaseLabel
+from evalgate.results.labels import CaseLabel
 from evalgate.text import markdown, plain, words
 from evalgate.values import frozen_dataclass, grouped
 
@@ -141,19 +141,19 @@ class Totals:
     """Cases by word; tokens and seconds are the agents' use in this run, None if unknown: on both
     sides, with fresh runs that confirm, without stored results."""
 
-    cases: CaseCounts
+    cases: Mapping[str, int]
     tokens: int | None
     agent_s: float
 
     @property
     def measured(self) -> int:
         """The cases with a known outcome."""
-        return self.cases.passed + self.cases.failed + self.cases.flaky
+        return self.cases["passed"] + self.cases["failed"] + self.cases["flaky"]
 
     @property
     def pass_rate(self) -> float | None:
         """The share of measured cases that passed; None if no case was measured."""
-        return self.cases.passed / self.measured if self.measured else None
+        return self.cases["passed"] / self.measured if self.measured else None
 
 
 @frozen_dataclass

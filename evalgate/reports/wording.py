@@ -32,7 +32,7 @@ from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
-from evalgate.results.labels import CaseCounts, CaseLabel
+from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import Wording
 
@@ -60,7 +60,7 @@ COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
     CaseLabel.FLAKY,
-    CaseLabel.QUARANTINED,
+    CaseLabel.WAIVED,
     CaseLabel.INCONCLUSIVE,
     CaseLabel.NOT_MEASURED,
 )
@@ -85,14 +85,14 @@ def kind_mark(kind: VerdictKind | None) -> str:
 
 
 def case_word(case: CaseView) -> str:
-    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: its word in every
+    """The word of its label if that is an exception, else of its verdict: its word in every
     report."""
     return stored_word(case.kind, case.label)
 
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
     """`case_word` of a case of a stored run."""
-    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.WAIVED)
     return phrase("label_word", label) if is_aside else kind_word(kind)
 
 
@@ -101,15 +101,15 @@ def case_mark(case: CaseView) -> str:
     return reports_cases.NON_BLOCKING if case.is_allowed_failure else kind_mark(case.kind)
 
 
-def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
+def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
     """Rows of word, number of cases and details; the numbers add up to all cases. Rare words
     without cases are left out."""
     parts = {CaseLabel.PASSED: (CaseLabel.FIXED,), CaseLabel.FAILED: labels.FAILURES[:-1]}
     rows: list[tuple[str, int, str]] = []
     for label in COUNTED:
-        count = getattr(cases, label)
+        count = cases[label]
         if count or label in ALWAYS_COUNTED:
-            numbers = ((part, getattr(cases, part)) for part in parts.get(label, ()))
+            numbers = ((part, cases[part]) for part in parts.get(label, ()))
             details = ", ".join(
                 phrase("label_count", part, number) for part, number in numbers if number
             )
@@ -261,40 +261,34 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
 
 
 DRIFT = "provider-drift"
-QUARANTINE_CODES = frozenset(
-    f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
-)
-"""Codes of problems about quarantine entries and their cases."""
 NOTICE_NAMES = 5
 """How many cases a notice names."""
 
 
 def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, str]]:
     """Messages for every reader, beside the verdict, each with a title: of a provider's change, and
-    of quarantined cases and their results. Names are between backticks."""
+    of waived cases and their results. Names are between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield phrase("drift_title"), f"{problem.message}. {problem.hint}"
-    quarantined = [
-        (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
-    ]
-    if quarantined:
+    waived = [(case, case.verdict.waiver) for case in cases if case.verdict.waiver is not None]
+    if waived:
         names = (
             phrase(
-                "quarantined_case",
+                "waived_case",
                 plain.quoted(case.case_id),
                 case.kind,
-                plain.quoted(entry.owner),
-                entry.expires,
+                plain.quoted(waiver.owner),
+                waiver.expires,
             )
-            for case, entry in quarantined
+            for case, waiver in waived
         )
-        title = phrase("quarantined_title", len(quarantined))
+        title = phrase("waived_title", len(waived))
         yield title, f"{words.listed(names, limit=NOTICE_NAMES)}."
-    messages = [problem.message for problem in report.problems if problem.code in QUARANTINE_CODES]
+    messages = [problem.message for problem in report.problems if problem.code in labels.WAIVERS]
     if messages:
-        text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
-        yield phrase("quarantine_title"), text
+        text = phrase("waivers", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
+        yield phrase("waivers_title"), text
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:
@@ -326,10 +320,7 @@ def _pass_step(report: Report, placement: Placement) -> str:
     failures = [case for case in report.verdict.cases if _is_failure(case)]
     if not failures:
         return phrase("step_no_baseline") if report.compared.no_agent else ""
-    advisory = {suite.suite for suite in report.verdict.suites if suite.advisory}
-    deciding_failures = [
-        case for case in failures if case.suite not in advisory and not case.quarantined
-    ]
+    deciding_failures = [case for case in failures if report.policy.blocks(case.key)]
     confirmed_keys = {
         case.key for case in deciding_failures if case.nonblocking is not NonBlocking.FLAKY
     }
@@ -410,8 +401,8 @@ def _fail_step(report: Report) -> str:
 def _not_measured_step(report: Report, placement: Placement) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(case.quarantined for case in report.verdict.cases):
-            return phrase("step_all_quarantined")
+        if any(case.waiver for case in report.verdict.cases):
+            return phrase("step_all_waived")
         return phrase("step_advisory", placement)
     threshold_gate = next(
         (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, create_model, model_validator
 
 from evalgate.comparison import pairing
 from evalgate.errors import ConfigError, Place, Problem
@@ -37,27 +37,28 @@ from evalgate.model import (
     GradedTrial,
     JudgedCriterion,
     Outcome,
+    PlanPart,
     Purpose,
-    Quarantine,
     Report,
     Run,
-    Shard,
     SimulatorUse,
     Suite,
     Transcript,
     TrialKey,
     Verdict,
     VerdictKind,
+    Waiver,
     deviations,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.model.run import MOST_REPEATS, ShardIndex
+from evalgate.model.run import MOST_REPEATS
 from evalgate.results import labels, shapes
-from evalgate.results.labels import CaseCounts, CaseLabel
+from evalgate.results.labels import CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, T, frozen_dataclass, member
 
 SCHEMA_VERSION = 5
+ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
 MOST_BYTES = 2 * 1024**3
 NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
@@ -177,9 +178,11 @@ class PlannedSuite(_AnySuite):
 
 ShardEntry: Any = entry(
     "ShardEntry",
-    Shard,
+    PlanPart,
     doc="The shard of a plan. `plan`: the complete plan, with the cases of other shards.",
     without={"homes", "fingerprints"},
+    index=(ShardIndex, ...),
+    of=(ShardIndex, ...),
     plan=(list[PlannedSuite], ...),
     fingerprint=(str, Field(description="Equal for shards that can be merged.")),
 )
@@ -210,7 +213,7 @@ class CaseEntry(Entry):
     quarantined: bool = Field(
         default=False, description="Shown, but non-blocking (docs/quarantine.md)."
     )
-    quarantine: Quarantine | None = Field(
+    quarantine: Waiver | None = Field(
         default=None, description="The owner, and the date on which it expires."
     )
     shard: ShardIndex | None = Field(
@@ -240,6 +243,12 @@ class SuiteEntry(_AnySuite):
     cases: list[CaseEntry]
 
 
+CaseCounts: Any = create_model(
+    "CaseCounts",
+    __base__=Entry,
+    __doc__=labels.count.__doc__,
+    **dict.fromkeys(labels.count(()), (int, 0)),  # type: ignore[call-overload]  # fields by name
+)
 VerdictEntry: Any = entry(
     "VerdictEntry",
     Verdict,
@@ -270,11 +279,19 @@ VerdictEntry: Any = entry(
         ),
     ),
 )
+ComparedCaseEntry: Any = entry(
+    "CaseComparison",
+    CaseComparison,
+    doc=str(CaseComparison.__doc__),
+    without={"waived"},
+    quarantined=(bool, Field(default=False, description="Shown, and not counted elsewhere.")),
+)
 ComparisonEntry: Any = entry(
     "ComparisonEntry",
     Comparison,
     doc="Head compared with the base, whose trials are in a separate file. Cases that are equal on both sides are left out.",
     without={"base", "decided", "base_decided", "book"},
+    cases=(list[ComparedCaseEntry], []),
 )
 ResultsFile: Any = entry(
     "Results",
@@ -287,7 +304,7 @@ ResultsFile: Any = entry(
         "agents",
         "fingerprints",
         "inputs",
-        "homes",
+        "part",
         "earlier_verdicts",
     },
     schema_version=(int, ...),
@@ -301,6 +318,7 @@ ResultsFile: Any = entry(
         ShardEntry | None,
         Field(default=None, description="The shard that was measured; absent: all cases."),
     ),
+    shards=(ShardIndex, 1),
     verdict=(VerdictEntry, ...),
     causes=(
         list[FailureCause],
@@ -394,7 +412,7 @@ def render_results(
 
 
 def _file_head(
-    report: Report, counts: CaseCounts, outcomes: RawOutcomes, causes: Sequence[FailureCause]
+    report: Report, counts: Mapping[str, int], outcomes: RawOutcomes, causes: Sequence[FailureCause]
 ) -> Entry:
     """The file without its suites."""
     run = report.run
@@ -408,12 +426,13 @@ def _file_head(
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
         adk_compat=report.policy.deviations.is_adk_compat,
-        shard=run.shard and _shard(run.shard, report),
+        shard=_shard(run.part, report) if run.part and run.is_part else None,
+        shards=1 if run.part is None or run.is_part else run.part.of,
         verdict=shapes.entry_of(
             VerdictEntry,
             report.verdict,
             exit_code=int(report.exit_code),
-            cases=counts,
+            cases=CaseCounts(**counts),
             evidence=book.worse,
             failing=book.failing,
             needed=book.needed,
@@ -423,7 +442,11 @@ def _file_head(
         and shapes.entry_of(
             ComparisonEntry,
             comparison,
-            cases=tuple(case for case in comparison.cases if _is_remarkable(case)),
+            cases=[
+                shapes.entry_of(ComparedCaseEntry, case, quarantined=case.waived)
+                for case in comparison.cases
+                if _is_remarkable(case)
+            ],
         ),
         edits=report.edits,
         agent_details={
@@ -441,7 +464,7 @@ def _is_remarkable(case: CaseComparison) -> bool:
         or case.head != case.base
         or case.status is not CaseStatus.PAIRED
         or case.mixed
-        or case.quarantined
+        or case.waived
         or case.origin is not None
         or case.divergence is not None
     )
@@ -452,7 +475,7 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
-_QUARANTINE = TypeAdapter(Quarantine | None)
+_WAIVER = TypeAdapter(Waiver | None)
 
 
 def _case_line(
@@ -465,9 +488,9 @@ def _case_line(
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
-        "quarantined": verdict.quarantined,
-        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
-        "shard": run.homes.get(verdict.key),
+        "quarantined": verdict.waiver is not None,
+        "quarantine": _WAIVER.dump_python(verdict.waiver, exclude_defaults=True),
+        "shard": run.part.homes.get(verdict.key) if run.part and not run.is_part else None,
         "trials": trials,
     }
     fields = {name: content for name, content in fields.items() if content}
@@ -518,7 +541,7 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     }
 
 
-def _shard(shard: Shard, report: Report) -> Entry:
+def _shard(shard: PlanPart, report: Report) -> Entry:
     plan = [
         PlannedSuite.model_construct(
             **_suite_fields(suite, report),
@@ -734,8 +757,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         agents={key: agent.about for key, agent in agent_entries.items()},
         inputs={key: agent.inputs for key, agent in agent_entries.items()},
         fingerprints={key: case.fingerprint for key, case in case_entries.items()},
-        shard=results_file.shard and _read_shard(results_file.shard),
-        homes={key: case.shard for key, case in case_entries.items() if case.shard},
+        part=_part(results_file, case_entries),
     )
     comparison = results_file.comparison
     return Stored(
@@ -748,7 +770,15 @@ def _stored(results_file: Any, *, file: str) -> Stored:
             for use in suite.criteria
         },
         deviations=deviations.under(adk_compat=results_file.adk_compat),
-        comparison=comparison and shapes.restored(Comparison, comparison),
+        comparison=comparison
+        and shapes.restored(
+            Comparison,
+            comparison,
+            cases=tuple(
+                shapes.restored(CaseComparison, case, waived=case.quarantined)
+                for case in comparison.cases
+            ),
+        ),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
@@ -790,10 +820,14 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
     )
 
 
-def _read_shard(shard_entry: Any) -> Shard:
+def _part(results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]) -> PlanPart | None:
+    shard_entry = results_file.shard
+    if shard_entry is None:
+        homes = {key: case.shard for key, case in case_entries.items() if case.shard}
+        return PlanPart(of=results_file.shards, homes=homes) if homes else None
     cases = [(suite.suite, case) for suite in shard_entry.plan for case in suite.cases]
     return shapes.restored(
-        Shard,
+        PlanPart,
         shard_entry,
         plan=tuple(_suite(suite) for suite in shard_entry.plan),
         homes={(suite, case.case_id): case.shard for suite, case in cases},
@@ -868,11 +902,12 @@ def _count_fault(run: Run) -> str:
         "criterion": [(suite.key, use.name) for suite in run.suites for use in suite.criteria],
         "run of a case": [trial.key for trial in trials],
     }
+    part = run.part or PlanPart(of=1)
     most_trials = max(len(cases) * run.repeats, len(run.trials))
     faults = {
-        "is a shard": run.shard is not None,
-        f"has a case of a shard beyond the {run.shards:,} that it names": any(
-            home > run.shards for home in run.homes.values()
+        "is a shard": run.is_part,
+        f"has a case of a shard beyond the {part.of:,} that it names": any(
+            home > part.of for home in part.homes.values()
         ),
         "has an invalid number of repeats": not 1 <= run.repeats <= MOST_RUNS,
         f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit": (

@@ -140,8 +140,8 @@ class History:
     problems: tuple[Problem, ...] = ()
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
-        """The trend of each criterion over the last base runs; () for a shard."""
-        return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
+        """The trend of each criterion over the last base runs; () for a part."""
+        return () if self.settings.is_part else trends(self.past or PastRuns(), means_of(run))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
@@ -149,7 +149,7 @@ class History:
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
         context = self.context
-        is_kept = context.keep and context.is_attended and not self.settings.shard
+        is_kept = context.keep and context.is_attended and not self.settings.is_part
         base_cases = {
             key: tuple(
                 _past_case(outcome, runs[outcome.number])
@@ -164,7 +164,7 @@ class History:
         """The recent drift of the base branch's unchanged agent, or None. This run counts if it
         will be kept."""
         past = self.past or PastRuns()
-        if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
+        if self.is_wanted and not self.settings.is_part and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
         drift = recent_drift(past)
         is_recent = (
@@ -184,11 +184,11 @@ class History:
         run = report.run
         settings = self.settings
         results = report.files.get("results")
-        # a shard is not a base
+        # a part is not a base
         if (
             self.store is None
             or results is None
-            or settings.shard
+            or settings.is_part
             or not self.is_wanted
             or not run.complete
         ):
@@ -354,16 +354,19 @@ def update(past: PastRuns, addition: PastRuns, *, limit: int = LAST_RUNS) -> Pas
     number = past.runs[-1].number + 1 if past.runs else 1
     run = replace(addition.runs[0], number=number)
     runs = (*past.runs, run)[-limit:]
-    cases = past.by_case()
-    for case in addition.cases:
-        past_case = cases.get((case.suite, case.case_id))
-        outcomes = [case.outcomes[0]._replace(number=number)]
-        if past_case is not None and past_case.fingerprint == case.fingerprint:
-            outcomes[:0] = [outcome for outcome in past_case.outcomes if outcome.number < number]
-        cases[case.suite, case.case_id] = replace(case, outcomes=tuple(outcomes))
+    past_cases = past.by_case()
+    new_cases = addition.by_case()
     case_histories = []
-    for _, case in sorted(cases.items()):
-        outcomes = [outcome for outcome in case.outcomes if outcome.number >= runs[0].number]
+    for key, case in sorted((past_cases | new_cases).items()):
+        past_case = past_cases.get(key, case)
+        is_same = past_case.fingerprint == case.fingerprint
+        outcomes = [
+            outcome
+            for outcome in (past_case.outcomes if is_same and key in past_cases else ())
+            if runs[0].number <= outcome.number < number
+        ]
+        if key in new_cases:
+            outcomes.append(case.outcomes[0]._replace(number=number))
         if outcomes:
             case_histories.append(replace(case, outcomes=tuple(outcomes)))
     drift = _find_drift(runs, case_histories)
@@ -400,8 +403,8 @@ def _compare_windows(
 
     A purse bets on pairs of runs, one before and one after, each run in one pair; half of it bets
     on a fall."""
-    largest_drift = Drift(since="", before=0.0, after=0.0)
-    total_evidence = 0.0
+    largest_evidence = total_evidence = 0.0
+    facts = ("", 0.0, 0.0)
     windows = [window for window in WINDOWS if 2 * window <= len(runs)]
     for window in windows:
         late_outcomes = outcomes[-window:]
@@ -416,12 +419,14 @@ def _compare_windows(
             purse.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1)
         )
         total_evidence += evidence / len(windows)
-        if pairs and evidence > largest_drift.evidence:
+        if pairs and evidence > largest_evidence:
+            largest_evidence = evidence
             old_mean, new_mean = (fmean(rates) for rates in zip(*pairs, strict=True))
-            largest_drift = Drift(
-                since=runs[-window].at, before=old_mean, after=new_mean, evidence=evidence
-            )
-    return replace(largest_drift, evidence=total_evidence) if total_evidence >= NEEDED else None
+            facts = (runs[-window].at, old_mean, new_mean)
+    if total_evidence < NEEDED:
+        return None
+    since, early_mean, late_mean = facts
+    return Drift(since=since, before=early_mean, after=late_mean, evidence=total_evidence)
 
 
 def recent_drift(past: PastRuns) -> Drift | None:
@@ -788,4 +793,4 @@ def aged(
         age_days = max(0.0, (context.moment - measured_time).total_seconds() / DAY_S)
     is_old = age_days is not None and age_days > most_days
     age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
-    return replace(origin, age_days=age_days, notes=(*origin.notes, *age_notes, *notes))
+    return origin.with_notes((*age_notes, *notes), age_days=age_days)

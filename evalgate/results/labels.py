@@ -15,7 +15,6 @@ from evalgate.model import (
     Report,
     VerdictKind,
 )
-from evalgate.values import frozen_dataclass
 
 
 class CaseLabel(enum.StrEnum):
@@ -23,15 +22,15 @@ class CaseLabel(enum.StrEnum):
 
     PASSED = "passed"  # it passes, and is not known to fail on the base
     FIXED = "fixed"  # it passes, and the base fails
+    FAILED = "failed"  # it fails, and there is no base
     NEW = "new"  # it fails, and the base passes
     PRE_EXISTING = "pre_existing"  # it fails, and the base fails too
     # it fails, its runs differ, and no rerun showed whether that was chance
     MIXED = "mixed"
     NO_BASE = "no_base"  # it fails, and the base's outcome is unknown
     NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured
-    FAILED = "failed"  # it fails, and there is no base
     FLAKY = "flaky"  # it failed, and reruns did not confirm it: it does not block
-    QUARANTINED = "quarantined"  # it does not decide
+    WAIVED = "quarantined"  # it does not decide
     INCONCLUSIVE = "inconclusive"  # a budget ended before it ran
     NOT_MEASURED = "not_measured"
 
@@ -53,13 +52,19 @@ FAILURES = (
     CaseLabel.NOT_CONFIRMED,
     CaseLabel.FAILED,
 )
-"""The labels of failed cases, without flaky and quarantined ones."""
+"""The labels of failed cases, without flaky and waived ones."""
+
+
+WAIVERS = frozenset(
+    f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
+)
+"""Codes of problems about waivers and their cases."""
 
 
 def label(case: CaseVerdict, compared: CaseComparison | None = None) -> CaseLabel:
     """The label of a case; `compared`: its comparison, if there is a base."""
-    if case.quarantined:
-        return CaseLabel.QUARANTINED
+    if case.waiver:
+        return CaseLabel.WAIVED
     match case.kind:
         case VerdictKind.PASS:
             is_fixed = compared is not None and compared.fixed
@@ -81,31 +86,13 @@ def labels_of(report: Report) -> Mapping[CaseKey, CaseLabel]:
     return {case.key: label(case, compared.get(case.key)) for case in report.verdict.cases}
 
 
-@frozen_dataclass
-class CaseCounts:
-    """The number of cases with each label. `passed`, `failed`, `flaky`, `quarantined`,
-    `inconclusive` and `not_measured` add up to `total`. `fixed` is part of `passed`, the others are
-    part of `failed`; without a base they do not add up to it."""
-
-    total: int = 0
-    passed: int = 0
-    fixed: int = 0
-    failed: int = 0
-    new: int = 0
-    pre_existing: int = 0
-    mixed: int = 0
-    no_base: int = 0
-    not_confirmed: int = 0
-    flaky: int = 0
-    quarantined: int = 0
-    inconclusive: int = 0
-    not_measured: int = 0
-
-
-def count(labels: Iterable[CaseLabel]) -> CaseCounts:
-    """The counts of these labels."""
+def count(labels: Iterable[CaseLabel]) -> dict[str, int]:
+    """The number of cases with each of these labels, and in `total`. `passed`, `failed`, `flaky`,
+    `quarantined`, `inconclusive` and `not_measured` add up to it. `fixed` is part of `passed`, the
+    others are part of `failed`; without a base they do not add up to it."""
     all_labels = list(labels)
-    numbers = {case_label.value: all_labels.count(case_label) for case_label in CaseLabel}
+    numbers = {"total": len(all_labels)}
+    numbers |= {case_label.value: all_labels.count(case_label) for case_label in CaseLabel}
     numbers["passed"] += numbers["fixed"]
     numbers["failed"] = sum(numbers[case_label.value] for case_label in FAILURES)
-    return CaseCounts(total=len(all_labels), **numbers)
+    return numbers

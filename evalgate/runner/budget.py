@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
-from evalgate.model import AgentFailure, Invocation, Outcome, Shard, Usage
+from evalgate.model import AgentFailure, Invocation, Outcome, PlanPart, Usage
 from evalgate.values import Sentence, Wording
 
 
-def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
-    """The budget of one shard, which may be 0. The shares add up to the whole."""
+def share_of(limits: AgentBudget, part: PlanPart) -> AgentBudget:
+    """The budget of one part, which may be 0. The shares add up to the whole."""
 
-    def part(limit: int | None) -> int | None:
+    def share(limit: int | None) -> int | None:
         return (
             None
             if limit is None
-            else limit * shard.index // shard.of - limit * (shard.index - 1) // shard.of
+            else limit * part.index // part.of - limit * (part.index - 1) // part.of
         )
 
-    usd = None if limits.usd is None else limits.usd / shard.of
-    shares = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
+    usd = None if limits.usd is None else limits.usd / part.of
+    shares = {"agent_calls": share(limits.agent_calls), "tokens": share(limits.tokens), "usd": usd}
     return limits.model_copy(update=shares)
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, field
 
 from evalgate import __version__, agents as agents_module
-from evalgate.agents.base import Agent, AgentFailed, AgentInputs
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.config import variables
 from evalgate.config.settings import Settings, of_agents
 from evalgate.formats import fingerprints
@@ -23,8 +23,8 @@ from evalgate.values import Environ, frozen_dataclass, without
 from evalgate.worker.inputs import EVERYTHING, NAMES
 
 BYTECODE = (".pyc", "__pycache__")
-UNREPORTED = AgentInputs(is_opaque=True)
-"""The inputs of an agent that reported none."""
+UNREPORTED = frozenset({NAMES})
+"""The questions of an agent that reported none: all names count."""
 
 
 @frozen_dataclass
@@ -93,24 +93,25 @@ class SideInputs:
         configured_question = question(GLOB, "\n".join(self.depends_on))
         if agents_module.is_remote(self.uses[agent]):
             return frozenset({configured_question})
-        agent_inputs = self.agents[agent].inputs() or UNREPORTED
-        if not agent_inputs.is_opaque and self.trusts_workers:
-            return agent_inputs.questions
+        questions = self._reported(agent)
+        if NAMES not in questions and self.trusts_workers:
+            return questions
         watches = self.watches()
         is_observed = bool(watches) and not any(watch.why_lost for watch in watches)
         if not is_observed:
             return frozenset({configured_question if self.depends_on else EVERYTHING})
         paths = frozenset().union(*(watch.accessed_paths() for watch in watches))
-        questions = agent_inputs.questions | self._agent_questions(agent, paths)
-        return questions | {NAMES} if agent_inputs.is_opaque else questions
+        return questions | self._agent_questions(agent, paths)
+
+    def _reported(self, agent: str) -> frozenset[str]:
+        questions = self.agents[agent].inputs()
+        return UNREPORTED if questions is None else questions
 
     def _agent_questions(self, agent: str, paths: frozenset[str]) -> frozenset[str]:
         """Opened files and folders that may belong to this agent, as questions."""
-        inputs = {key: worker.inputs() or UNREPORTED for key, worker in self.agents.items()}
-        explained_paths = {
-            key: _paths(agent_inputs.questions) for key, agent_inputs in inputs.items()
-        }
-        opaque_agents = [key for key, agent_inputs in inputs.items() if agent_inputs.is_opaque]
+        reports = {key: self._reported(key) for key in self.agents}
+        explained_paths = {key: _paths(questions) for key, questions in reports.items()}
+        opaque_agents = [key for key, questions in reports.items() if NAMES in questions]
         agent_paths = watching.attribute_opens(paths, explained_paths, opaque_agents)[agent]
         questions = set[str]()
         for path in agent_paths - explained_paths[agent]:
@@ -131,7 +132,7 @@ def _paths(questions: Iterable[str]) -> frozenset[str]:
         with suppress(ValueError):  # a worker may send any text
             kind, path = parse(text)
             paths.add(path if kind != "module" else path.rpartition("/")[0] or ".")
-    return frozenset(paths)
+    return frozenset(paths - {""})
 
 
 # --- the environment ------------------------------------------------------------------------------

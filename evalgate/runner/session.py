@@ -36,11 +36,11 @@ from evalgate.model import (
     Inputs,
     JudgeUse,
     NotEvaluated,
+    PlanPart,
     Purpose,
     Reason,
     Run,
     Score,
-    Shard,
     Suite,
     Trial,
     TrialKey,
@@ -56,7 +56,7 @@ from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
-from evalgate.values import Wording, frozen_dataclass, without
+from evalgate.values import Wording, without
 from evalgate.worker.inputs import EVERYTHING
 
 
@@ -118,14 +118,6 @@ def _intern(grade: Grade) -> Grade:
 def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
     """One shared object for equal plain grades: most of 10,000 cases have the same few."""
     return make(**fields)
-
-
-@frozen_dataclass
-class Addresses:
-    """The journal addresses of a trial and, by criterion name, of its stored grades."""
-
-    trial: str
-    grades: Mapping[str, str]
 
 
 MOST_FILES = 500
@@ -192,8 +184,8 @@ class Side:
         """The start of the oldest reused run (ISO 8601); "" if nothing was reused."""
         return min(self.reused.values(), default="")
 
-    def addresses(self, task: Task) -> Addresses:
-        """The journal addresses of a task's results."""
+    def addresses(self, task: Task) -> tuple[str, Mapping[str, str]]:
+        """The journal addresses of a task's trial and, by criterion name, of its stored grades."""
         task_print, case_print = self.prints.find(task.suite, task.case)
         self.fingerprints[task.key.case] = case_print
         trial = fingerprints.of_trial(
@@ -206,7 +198,7 @@ class Side:
             )
             for name in self._kept[task.suite.key]
         }
-        return Addresses(trial=trial, grades=grades)
+        return trial, grades
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """The parts of the agents, as far as they are known, by `AgentUse.key`."""
@@ -243,7 +235,7 @@ class Side:
     def knows(self, task: Task) -> bool:
         """True if the task runs no agent: the trial is stored, or the agent is absent."""
         return task.suite.agent.is_absent or (
-            bool(self.journal.trials) and self.journal.knows(self.addresses(task).trial)
+            bool(self.journal.trials) and self.journal.knows(self.addresses(task)[0])
         )
 
     def serve(self, task: Task) -> None:
@@ -251,10 +243,10 @@ class Side:
         if the end of the run or of the budget interrupted it."""
         session = self._session
         journal = self.journal
-        addresses = self.addresses(task)
+        address, grade_addresses = self.addresses(task)
         is_again = task.key in self.again
-        known_trial = None if is_again else journal.trial(addresses.trial, task.key)
-        trial = known_trial or self._run(task, addresses.trial)
+        known_trial = None if is_again else journal.trial(address, task.key)
+        trial = known_trial or self._run(task, address)
         if trial is None:
             return
         outcome = trial.outcome
@@ -269,20 +261,20 @@ class Side:
         )
         stored_grades = {
             name: stored_grade
-            for name, address in addresses.grades.items()
-            if (stored_grade := journal.grade(address)) is not None
+            for name, grade_address in grade_addresses.items()
+            if (stored_grade := journal.grade(grade_address)) is not None
         }
         criteria = without(self._criteria[task.suite.key], idle_criteria)
         grades = grade(trial, task, criteria, stored_grades=stored_grades)
         # an interrupted judge may have left a partial score
-        missing_names = addresses.grades.keys() - stored_grades.keys() - idle_criteria
+        missing_names = grade_addresses.keys() - stored_grades.keys() - idle_criteria
         if session.stop.is_set() and missing_names:
             return
         for name in missing_names:
             score = grades[name]
             # other grades are not stored: a resumed run may succeed
             if isinstance(score, Score) and not session.has_other_code(task.suite, name):
-                journal.add_grade(addresses.grades[name], score)
+                journal.add_grade(grade_addresses[name], score)
         graded_trial = GradedTrial(
             key=trial.key,
             failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -340,10 +332,10 @@ class Side:
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Store another side's trial as a trial of this side. `task`: the task of this side."""
-        address = self.addresses(task).trial
+        address, _ = self.addresses(task)
         if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
-        self.graded[task.key] = replace(graded, reused=True)
+        self.graded[task.key] = graded.shared()
 
 
 def _is_outage(trial: GradedTrial) -> bool:
@@ -370,13 +362,13 @@ class Session:
         moment: datetime,
         panel: VotingPanel | None,
         limiters: RateLimiters,
-        shard: Shard | None = None,
+        part: PlanPart | None = None,
     ) -> None:
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()
         self.budget = Budget(
-            settings.budget if shard is None else budget.share_of(settings.budget, shard)
+            settings.budget if part is None else budget.share_of(settings.budget, part)
         )
         self.sides: list[Side] = []
         self.strays: dict[str, Wording] = {}
@@ -392,7 +384,7 @@ class Session:
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
-        self._shard = shard
+        self._part = part
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
@@ -473,7 +465,7 @@ class Session:
         base.shared |= {suite}
         for key, graded in head.graded.items():
             if key.suite == suite:
-                base.graded[key] = replace(graded, reused=True)
+                base.graded[key] = graded.shared()
 
     def part_suite(self, suite: str) -> None:
         """Undo `share_suite`: the second side has no results of the suite yet."""
@@ -557,7 +549,7 @@ class Session:
             },
             models=frozenset(side.models),
             descriptions=side.descriptions(),
-            shard=self._shard,
+            part=self._part,
         )
 
     def _carry_out(

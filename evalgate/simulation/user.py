@@ -222,7 +222,7 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
             on_the_test=deviations.poor_quality and rule.on_poor_quality == "not_measured",
         )
 
-    return replace(suite, simulator=simulator, criteria=tuple(map(settled, uses)))
+    return suite.with_criteria(map(settled, uses), simulator)
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:

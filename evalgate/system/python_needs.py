@@ -14,7 +14,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -167,8 +166,12 @@ def nearest_needs(folder: str, root: str) -> Needs | None:
             return needs
         file = place / "requirements.txt"
         if file.is_file():
-            return replace(
-                listed_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place)
+            return Needs(
+                kind=NeedKind.REQUIREMENTS,
+                root=root,
+                folder=str(place),
+                files=(str(file),),
+                text=_file_text(file, root),
             )
         text = "\n".join(
             _text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml")

@@ -206,23 +206,14 @@ class Item:
     full: Callable[[], str]
 
 
-@frozen_dataclass
-class Filled:
-    """The content that fits: full forms, then one-line forms, both in order; `dropped`: the number
-    of others."""
-
-    full: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    dropped: int = 0
-
-
 def length(text: str) -> int:
     """The length of a text as GitHub may count it: UTF-16 units, never less than characters."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
-    """The items within `room` UTF-16 units, most important first, at most `most` of them in full.
+def fill(items: Sequence[Item], *, room: int, most: int) -> tuple[list[str], list[str], int]:
+    """The items within `room` UTF-16 units, most important first, at most `most` of them in full:
+    the full forms, the one-line forms, both in order, and the number of others.
 
     An item is shown in full if the lines of all later items still fit, or would have their reserved
     share. Items that are too large for that are shown in one line; if even that does not fit, they
@@ -254,9 +245,7 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
             reserved_room = min(reserved_room + length(item.line) + 1, reserve_cap)
     sizes = itertools.accumulate(length(line) + 1 for line in lines)
     line_count = sum(size <= room - used_room for size in sizes)
-    return Filled(
-        full=tuple(full), lines=tuple(lines[:line_count]), dropped=len(lines) - line_count
-    )
+    return full, lines[:line_count], len(lines) - line_count
 
 
 def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:

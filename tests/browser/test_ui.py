@@ -25,7 +25,7 @@ from playwright.sync_api import expect
 
 from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
-from tests.integration.agents.line_client import AGENTS, adk_python
+from tests.integration.agents.line_client import AGENTS, forked_adk
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
@@ -413,7 +413,7 @@ def desk(repo: Repository) -> Repository:
     """The agent says word by word what it is told to, and its tools ask, draw and wait."""
     shutil.copytree(AGENTS / "adk_chat", repo.root / "adk_chat")
     shutil.copy(AGENTS / "scripted_llm.py", repo.root)
-    agent = {"driver": "adk", "path": "adk_chat", "python": adk_python("new")}
+    agent = {"driver": "adk", "path": "adk_chat", "python": forked_adk("new")}
     repo.gate_file(agents=[agent], env=["PAUSE_S"])
     turn = {"user_content": content("say hi", "user"), "final_response": content("hi", "model")}
     cases = [{"eval_id": "hi", "conversation": [turn]}]

@@ -13,11 +13,13 @@ import time
 from pathlib import Path
 
 import forking
+import inotify_simple
 import simulated
 
 import evalgate
 from evalgate import cli
 from evalgate.comparison import sensitivity
+from evalgate.criteria import response_match
 from evalgate.reports import comment, html_report, phrases
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred
@@ -43,6 +45,8 @@ def preload():
     for name in LATE:
         importlib.import_module(name)
     # what is made once in a process
+    response_match._stemmer()
+    inotify_simple.INotify().close()
     phrases._macros()
     html_report._page()
     for name in ("comment", "summary"):
@@ -50,14 +54,17 @@ def preload():
     simulated.few(sensitivity.FEWEST_TRIES)
 
 
-def become(request):
+def become(command, cwd, environment):
     """The state in which Python hands over to the console script."""
+    # what starts a run of `evalgate ui`
+    sys.executable = environment.pop("ITS_PYTHON", sys.executable)
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update(environment)
     time.tzset()
-    os.chdir(request["cwd"])
-    sys.argv[:] = request["command"]
-    sys.path[0] = str(Path(request["command"][0]).parent)
+    os.chdir(cwd)
+    sys.argv[:] = command
+    if command[0] != "-P":
+        sys.path[0] = str(Path(command[0]).parent)
     if os.isatty(1):
         sys.stdin, sys.stdout, sys.stderr = (
             open(number, mode, encoding="utf-8", errors=stream.errors, buffering=1, closefd=False)  # noqa: SIM115 - they stay open
@@ -71,8 +78,11 @@ def become(request):
 
 def main():
     preload()
-    become(forking.next_request())
+    become(*forking.next_request())
     try:
+        if sys.argv[0] == "-P":  # -P -m MODULE
+            del sys.argv[:2]
+            sys.exit(importlib.import_module(sys.argv[0]).main())
         if sys.argv[0].endswith(".py"):
             runpy.run_path(sys.argv[0], run_name="__main__")
         else:

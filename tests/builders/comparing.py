@@ -32,11 +32,11 @@ from evalgate.model import (
     Need,
     Policy,
     Purpose,
-    Quarantine,
     Report,
     Run,
     Scale,
     Suite,
+    Waiver,
 )
 from evalgate.reports import sentences
 
@@ -73,11 +73,12 @@ def beside(
         runs.append(
             dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again))
         )
-    sides = Sides(
-        head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, informational=waiting
-    )
+    if waiting:
+        waivers = dict.fromkeys(waiting, Waiver(owner="@maria", expires="2026-02-01"))
+        policy = dataclasses.replace(policy, waivers=waivers)
+    sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {})
     comparison = failures.compare(sides, origin=origin)
-    return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
+    return of(runs[0], comparison, policy=policy, links=links, **more)
 
 
 def _numbered(suites: Sequence[Suite], done: SidesDone, purpose: Purpose) -> list[GradedTrial]:
@@ -107,13 +108,10 @@ def of(
     *,
     policy: Policy,
     links: Links = build.LINKS,
-    waiting: frozenset[CaseKey] = frozenset(),
     **more: Any,
 ) -> Report:
-    """A report on a run and a ready comparison; the real gate decides, but for the cases that are
-    `waiting`."""
-    held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
-    decided = verdict.decide(run, policy, comparison=comparison, quarantines=held)
+    """A report on a run and a ready comparison; the real gate decides."""
+    decided = verdict.decide(run, policy, comparison=comparison)
     decided = sentences.with_reasons(decided, run, comparison, policy)
     given = {
         "reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}",

@@ -7,9 +7,7 @@ interpreter of it (PYTHON*, the locale) is a real one in any case."""
 
 from __future__ import annotations
 
-import atexit
 import functools
-import itertools
 import os
 import selectors
 import signal
@@ -38,9 +36,6 @@ READ_ONCE = (
 )
 READ_ONCE += ("CLOUDSDK_", "GOOGLE_API_CERTIFICATE_CONFIG", "GOOGLE_API_USE_CLIENT_CERTIFICATE")
 ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-# each hashes strings in a way of its own, as each start of Python does: an order must not hang on
-# that
-ZYGOTES = 2
 CHUNK_BYTES = 1 << 16
 
 
@@ -87,17 +82,12 @@ def forked(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = False
 ) -> Forked:
     """The command, or a script of Python that imports evalgate, in a fork; begins with its path."""
-    zygote = _zygote(next(_TURNS))
-    return Forked(zygote, command, cwd=cwd, environment=env, merged=merged)
+    return Forked(zygote(), command, cwd=cwd, environment=env, merged=merged)
 
 
-def at_terminal(
-    arguments: Sequence[str], terminal: int, *, cwd: Path, env: Mapping[str, str], said: int = -1
-) -> Birth:
-    """The command in a terminal, the descriptor of which is the caller's to close; `said`: where
-    standard error goes instead."""
-    request = {"command": [str(EVALGATE), *arguments], "cwd": str(cwd), "environment": dict(env)}
-    return _zygote(next(_TURNS)).become(request, terminal, terminal, terminal if said < 0 else said)
+def born(arguments: Sequence[str], *streams: int, cwd: Path, env: Mapping[str, str]) -> Birth:
+    """The command with these standard streams, which are the caller's to close."""
+    return zygote().become([str(EVALGATE), *arguments], *streams, cwd=cwd, environment=env)
 
 
 def console_script(
@@ -128,14 +118,10 @@ def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_TURNS = itertools.cycle(range(ZYGOTES))
-
-
 @functools.cache
-def _zygote(_: int) -> Zygote:
-    zygote = Zygote(sys.executable, "command_zygote.py")
-    atexit.register(zygote.close)
-    return zygote
+def zygote() -> Zygote:
+    """What the commands of this process are forked from."""
+    return Zygote(sys.executable, "command_zygote.py")
 
 
 class Forked:
@@ -154,8 +140,9 @@ class Forked:
         ends = [os.pipe() for _ in range(1 if merged else 2)]
         theirs = [writing for _, writing in ends]
         try:
-            request = {"command": command, "cwd": str(cwd), "environment": environment}
-            self._born = zygote.become(request, 0, theirs[0], theirs[-1])
+            self._born = zygote.become(
+                command, 0, theirs[0], theirs[-1], cwd=cwd, environment=environment
+            )
         finally:
             for writing in theirs:
                 os.close(writing)

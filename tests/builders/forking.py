@@ -1,15 +1,16 @@
 """What a zygote does once it has imported what takes long: it becomes another process in a fork
 whenever it is asked.
 
-Standard input is a socket. A message is one byte and five descriptors: the new process's three
-standard streams, a pipe for its process id and its exit code, and a pipe that holds the rest of the
-request as JSON. Runs in any interpreter that tests have: standard library only, and nothing of it
-is left open in a fork."""
+Standard input is a socket that listens. A message is one byte and five descriptors: the new
+process's three standard streams, a pipe for its process id and its exit code, and a pipe that holds
+the rest of the request (parcel). Who connects first may send many, and the zygote ends where that
+connection does. A later one sends one (forked_python), and its process ends where the connection
+does. Runs in any interpreter that tests have: standard library only, and nothing of it is left open
+in a fork."""
 
 import atexit
 import contextlib
 import gc
-import json
 import os
 import select
 import signal
@@ -39,29 +40,41 @@ def next_request():
         wakes, woken = os.pipe()
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken)
+        owner, _ = door.accept()
         born = {}
+        guests = {}  # by connection: its process
         while True:
-            ready, _, _ = select.select([door, wakes], [], [])
+            ready, _, _ = select.select([door, owner, wakes, *guests], [], [])
             if wakes in ready:
                 os.read(wakes, 1024)
                 _tell_ends(born)
                 continue
-            message, descriptors, _, _ = socket.recv_fds(door, 1, DESCRIPTORS)
+            asker = ready[0]
+            if asker is door:
+                asker, _ = door.accept()
+                guests[asker] = 0
+            message, descriptors, _, _ = socket.recv_fds(asker, 1, DESCRIPTORS)
             if not message:
-                end(SystemExit())
+                _leave(asker, guests, born)
+                continue
             *streams, status, asked = descriptors
             child = os.fork()
             if child == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, interrupt)
-                door.close()
+                if asker is not owner:
+                    os.setsid()
+                for connection in (door, owner, *guests):
+                    connection.close()
                 for descriptor in (wakes, woken, status, *born.values()):
                     os.close(descriptor)
                 return _request(asked, streams)
             for descriptor in (*streams, asked):
                 os.close(descriptor)
             born[child] = status
+            if asker in guests:
+                guests[asker] = child
             _say(status, child)
 
 
@@ -81,15 +94,32 @@ def end(ended):
     os._exit(code & 0xFF)
 
 
+def parcel(command, cwd, environment):
+    """A request as bytes."""
+    variables = (f"{name}={text}" for name, text in environment.items())
+    return b"\0".join(map(os.fsencode, [cwd, str(len(command)), *command, *variables]))
+
+
 def _request(asked, streams):
-    """In a fork: its request, once the streams are its standard ones."""
+    """In a fork: its command, folder and environment, once the streams are its standard ones."""
     with os.fdopen(asked, "rb") as pipe:
-        request = json.load(pipe)
+        cwd, count, *rest = map(os.fsdecode, pipe.read().split(b"\0"))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     for stream in {*streams} - {0, 1, 2}:
         os.close(stream)
-    return request
+    command, variables = rest[: int(count)], rest[int(count) :]
+    return command, cwd, dict(each.split("=", 1) for each in variables)
+
+
+def _leave(asker, guests, born):
+    """What the end of a connection ends: this process, or that of a guest."""
+    if asker not in guests:
+        end(SystemExit())
+    asker.close()
+    guest = guests.pop(asker)
+    if guest in born:
+        os.killpg(guest, signal.SIGKILL)
 
 
 def _tell_ends(born):

@@ -28,7 +28,7 @@ def typed(
     `after`; before the first of them, `meanwhile` happens."""
     ours, theirs = pty.openpty()
     whole = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
-    command = forked_command.at_terminal(arguments, theirs, cwd=cwd, env=whole)
+    command = forked_command.born(arguments, theirs, theirs, theirs, cwd=cwd, env=whole)
     os.close(theirs)
     said, left = bytearray(), list(keys)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from builders import forked_command
+from builders.zygotes import Birth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Ui:
     """What was started; `address` holds the token."""
 
     address: str
-    process: subprocess.Popen[str]
+    process: Birth
     client: httpx.Client
 
     @property
@@ -51,14 +52,20 @@ class Ui:
 
 @contextlib.contextmanager
 def started(root: Path, *options: str, environment: dict[str, str]) -> Iterator[Ui]:
-    command = [str(forked_command.EVALGATE), "ui", "--no-open", *options]
     log = root.parent / "ui.log"
-    with log.open("w") as errors, subprocess.Popen(
-        command, cwd=root, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=errors, text=True
-    ) as process:  # fmt: skip
+    heard, said = os.pipe()
+    with log.open("w") as errors, os.fdopen(heard) as output:
+        process = forked_command.born(
+            ["ui", "--no-open", *options],
+            said,
+            said,
+            errors.fileno(),
+            cwd=root,
+            env={**os.environ, **environment, "ITS_PYTHON": forked_command.zygote().python},
+        )
+        os.close(said)
         try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
+            address = output.readline().strip()
             assert address.startswith("http://127.0.0.1:"), log.read_text()
             token = address.partition("token=")[2]
             origin, headers = address.partition("/?")[0], {"authorization": f"Bearer {token}"}
@@ -68,7 +75,7 @@ def started(root: Path, *options: str, environment: dict[str, str]) -> Iterator[
             ) as client:
                 yield Ui(address=address, process=process, client=client)
         finally:
-            if process.poll() is None:
-                process.terminate()
-            process.wait(timeout=60)
+            if process.wait(0) is None:
+                os.kill(process.pid, signal.SIGTERM)
+            process.wait(60)
     assert "Traceback" not in log.read_text()

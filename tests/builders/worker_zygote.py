@@ -19,17 +19,17 @@ for module in sys.argv[1:]:
     importlib.import_module(module)
 
 
-def become(worker):
+def become(command, cwd, environment):
     os.environ.clear()
-    os.environ.update(worker["environment"])
-    os.chdir(worker["cwd"])
-    sys.path[0] = str(Path(worker["script"]).parent)  # as Python does it for a script
-    sys.argv[:] = [worker["script"], worker["kind"]]
-    runpy.run_path(worker["script"], run_name="__main__")
+    os.environ.update(environment)
+    os.chdir(cwd)
+    sys.path[0] = str(Path(command[0]).parent)  # as Python does it for a script
+    sys.argv[:] = command
+    runpy.run_path(command[0], run_name="__main__")
 
 
 def main():
-    become(forking.next_request())
+    become(*forking.next_request())
 
 
 if __name__ == "__main__":

@@ -3,40 +3,54 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import json
 import os
 import select
+import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from builders import forking
 
 HERE = Path(__file__).parent
 ANSWER_S = 90.0
 
 
 class Zygote:
-    """An interpreter that runs a script of this folder, which ends when this process does."""
+    """An interpreter that runs a script of this folder, which ends when this process does.
+
+    `python`: a program that stands in for it (forked_python)."""
 
     def __init__(self, python: str, script: str, *arguments: str) -> None:
-        self._door, inner = socket.socketpair()
-        with inner:
+        self._folder = Path(tempfile.mkdtemp(prefix="zygote-"))
+        self.python = str(self._stand_in(python))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._folder / "door"))
+            listener.listen()
             self._process = subprocess.Popen(
                 [python, str(HERE / script), *arguments],
-                stdin=inner,
+                stdin=listener,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 # a fork has none of the threads that numpy starts
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
+            self._door = socket.socket(socket.AF_UNIX)
+            self._door.connect(listener.getsockname())
+        self._end = atexit.register(self.close)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def become(self, request: Mapping[str, object], *streams: int) -> Birth:
+    def become(
+        self, command: Sequence[str], *streams: int, cwd: Path, environment: Mapping[str, str]
+    ) -> Birth:
         """A process with these standard streams, which are the caller's to close."""
         status, theirs = os.pipe()
         asked, asking = os.pipe()
@@ -46,17 +60,27 @@ class Zygote:
         finally:
             os.close(theirs)
             os.close(asked)
-        with contextlib.suppress(BrokenPipeError), os.fdopen(asking, "w") as pipe:
-            json.dump(request, pipe)
+        with contextlib.suppress(BrokenPipeError), os.fdopen(asking, "wb") as pipe:
+            pipe.write(forking.parcel(command, cwd, environment))
         born = Birth(status)
         assert born.pid is not None, f"no process came to be: {self.close()}"
         return born
 
     def close(self) -> str:
         """Let it go; what it said, which is nothing unless it broke."""
+        atexit.unregister(self._end)
         self._door.close()
         stdout, stderr = self._process.communicate()
+        shutil.rmtree(self._folder, ignore_errors=True)
         return (stdout + stderr).decode()
+
+    def _stand_in(self, python: str) -> Path:
+        program = self._folder / "bin/python"
+        program.parent.mkdir()
+        (self._folder / "pyvenv.cfg").touch()  # as where the other one is
+        program.write_text(f"#!{python} -IS\n{(HERE / 'forked_python.py').read_text()}")
+        program.chmod(0o755)
+        return program
 
 
 class Birth:

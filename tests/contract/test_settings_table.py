@@ -28,7 +28,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.discovery import project
 from evalgate.model import TrialKey
-from evalgate.results import shards
+from evalgate.results import parts
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs
 from evalgate.runner.session import Session, Side
@@ -228,7 +228,7 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     )
     return {
         task.case.case_id: {
-            Trait.AGENT: (side.addresses(task).trial, around),
+            Trait.AGENT: (side.addresses(task)[0], around),
             Trait.MEASUREMENT: {
                 key: each for key, each in side.criterion_prints.items() if key[0] == task.suite.key
             },
@@ -281,10 +281,10 @@ def test_shards_that_ran_agents_otherwise_are_of_different_plans(
 ) -> None:
     plans = set()
     for settings in changed(root, section, name):
-        shard = shards.find_shard(
+        part = parts.find_part(
             settings.model_copy(update={"shard": "1/2"}),
             project.prepare(settings, environ={}).suites,
         )
-        assert shard is not None
-        plans.add(shard.fingerprint)
+        assert part is not None
+        plans.add(part.fingerprint)
     assert len(plans) == 2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules, waivers
 from evalgate.baseline.base import Base
 from evalgate.comparison.book import Sides
 from evalgate.config import load
@@ -228,7 +228,8 @@ def decided(
             rules = baseline_rules.in_force(own, suites, base, context)
         except EvalgateError:
             return None
-        held, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
+        waived_cases, _ = waivers.in_force(own, rules.suites, base, context, past=None)
+        rules = rules.with_waivers(waived_cases)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
         comparisons = [
             failures.compare(
@@ -237,7 +238,6 @@ def decided(
                     base=book.applied(then),
                     policy=book.policy,
                     recorded=failures.recorded_of(head),
-                    informational=held,
                 ),
                 origin=base.origin,
             )

@@ -57,12 +57,13 @@ def shown(repo: Repository, columns: int, environment: Mapping[str, str]) -> str
     }
     said = bytearray()
     with tempfile.TemporaryFile() as progress:
-        command = forked_command.at_terminal(
+        command = forked_command.born(
             ["run", "--base", "main", "--fresh"],
             theirs,
+            theirs,
+            progress.fileno(),
             cwd=repo.root,
             env={**kept, **own, **environment},
-            said=progress.fileno(),
         )
         os.close(theirs)
         try:

@@ -7,7 +7,6 @@ for Gemini, fail as they are told, and llmock says what it thinks of our retries
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,9 +16,10 @@ import pytest
 from builders import aimock as mock, judged_repository as repository
 from builders.judged_repository import AGENT_MODEL, HALLUCINATION_MODEL, JUDGES, SAFETY_MODEL
 
+from tests.integration.agents.line_client import adk_python, forked_adk
+
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
 JUDGED = (
     "final_response_match_v2",
     "rubric_based_final_response_quality_v1",
@@ -31,11 +31,7 @@ SERIAL = ("--concurrency", "1", "--retries", "0")
 
 @pytest.fixture(scope="module")
 def adk() -> str:
-    named = Path(os.environ.get("EVALGATE_TEST_ADK", ROOT / ".venv-adk"))
-    python = named / "bin" / "python" if named.is_dir() else named
-    if not python.exists():
-        pytest.skip("no interpreter with google-adk: set EVALGATE_TEST_ADK or make .venv-adk")
-    return str(python)
+    return forked_adk("new")
 
 
 def scores(results: dict[str, Any]) -> dict[str, set[float | str]]:
@@ -93,11 +89,9 @@ def verdict_on_judging(llmock: Any) -> Any:
     return judge(record for record in llmock.requests if record.model in JUDGES)
 
 
-def test_green_without_internet_and_again_without_a_call(
-    adk: str, tmp_path: Path, llmock: Any
-) -> None:
+def test_green_without_internet_and_again_without_a_call(tmp_path: Path, llmock: Any) -> None:
     script(llmock)
-    root = repository.write(tmp_path, python=adk)
+    root = repository.write(tmp_path, python=adk_python("new"))  # what it loads, too, asks nobody
     code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
     assert code == 0, said
     assert all(scores(results)[name] == {1.0} for name in (*JUDGED, "tool_trajectory_avg_score"))

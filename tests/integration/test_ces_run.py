@@ -21,7 +21,7 @@ import yaml
 from builders import forked_command, repositories
 from builders.nightly import BY_NIGHT
 
-from tests.integration.agents.line_client import adk_python
+from tests.integration.agents.line_client import forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -125,7 +125,7 @@ def repository(
         run: dict[str, Any] = {
             "driver": "adk",
             "path": "desk",
-            "python": adk_python("old" if agent == "adk old" else "new"),
+            "python": forked_adk("old" if agent == "adk old" else "new"),
         }
     else:
         shutil.copy(desk / "program.py", root / "desk.py")

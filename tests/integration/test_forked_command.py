@@ -104,15 +104,73 @@ def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
 )
 def test_importing_the_command_says_nothing_and_leaves_no_threads(tmp_path: Path) -> None:
     zygote = zygotes.Zygote(sys.executable, "command_zygote.py")
-    request = {
-        "command": ["evalgate", "--version"],
-        "cwd": str(tmp_path),
-        "environment": dict(os.environ),
-    }
     with Path(os.devnull).open("r+") as nothing:
-        assert zygote.become(request, *[nothing.fileno()] * 3).wait(60) == 0
+        streams = [nothing.fileno()] * 3
+        command = ["evalgate", "--version"]
+        born = zygote.become(command, *streams, cwd=tmp_path, environment=os.environ)
+        assert born.wait(60) == 0
     assert len(list(Path(f"/proc/{zygote.pid}/task").iterdir())) == 1
     assert zygote.close() == ""
+
+
+SCRIPT = """
+import os, sys, time
+print(sys.argv[1:], os.getcwd(), os.environ["WORD"], sys.stdin.read(), flush=True)
+print("aside", file=sys.stderr)
+exec(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("sys.exit(3)", 3), ("pass", 0), ("os.kill(os.getpid(), 9)", -9), ("1 / 0", 1)],
+)
+def test_a_python_that_stands_in_is_what_it_runs(tmp_path: Path, line: str, code: int) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = {**os.environ, "WORD": "Grüße = 1"}
+    done = [
+        subprocess.run(
+            [python, "script.py", line, "", "\udcff"],
+            cwd=tmp_path,
+            env=environment,
+            input="asked",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for python in (forked_command.zygote().python, sys.executable)
+    ]
+    assert [each.returncode for each in done] == [code, code]
+    assert done[0].stdout == done[1].stdout
+    assert done[0].stderr.startswith("aside")
+    assert done[0].stderr.splitlines()[-1] == done[1].stderr.splitlines()[-1]
+
+
+def test_a_python_that_stands_in_does_the_rest_itself(tmp_path: Path) -> None:
+    said = [
+        subprocess.check_output([python, *arguments], cwd=tmp_path, input=b"", text=False)
+        for arguments in (["-I", "-c", "import sys; print(sys.executable, sys.flags)"], ["-V"], [])
+        for python in (forked_command.zygote().python, sys.executable)
+    ]
+    assert said[::2] == said[1::2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_python_that_stands_in_and_its_fork_end_together(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
+    )
+    command = [forked_command.zygote().python, "script.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        fork = process.stdout.readline().strip()
+        process.send_signal(number)
+        assert process.wait(30) == -number
+    wait_for(lambda: not leftovers.runs(fork))
 
 
 def test_what_it_is_forked_from_ends_with_whoever_started_it() -> None:

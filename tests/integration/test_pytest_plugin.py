@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import forked_command
 from builders.gated_repository import Repository
 from lxml import etree
 
@@ -34,12 +35,16 @@ def repo(tmp_path: Path) -> Repository:
     return made
 
 
-def run_pytest(repo: Repository, *arguments: str) -> tuple[int, str, dict[str, str]]:
-    """Its exit code, what it said, and what became of each test by its name."""
+def run_pytest(
+    repo: Repository, *arguments: str, python: str = ""
+) -> tuple[int, str, dict[str, str]]:
+    """Its exit code, what it said, and what became of each test by its name; unless by another
+    `python`, in a fork of one that has loaded evalgate."""
+    python = python or forked_command.zygote().python
     junit = repo.root.parent / "junit.xml"
     junit.unlink(missing_ok=True)
     plugins = ("-p", "no:cacheprovider", *OTHERS)
-    command = [sys.executable, "-m", "pytest", *plugins, f"--junit-xml={junit}", *arguments]
+    command = [python, "-P", "-m", "pytest", *plugins, f"--junit-xml={junit}", *arguments]
     own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
@@ -57,7 +62,7 @@ def run_pytest(repo: Repository, *arguments: str) -> tuple[int, str, dict[str, s
 
 
 def test_nothing_is_collected_unless_asked_for(repo: Repository) -> None:
-    assert run_pytest(repo)[2] == {"test_own": "passed"}
+    assert run_pytest(repo, python=sys.executable)[2] == {"test_own": "passed"}
 
 
 ALL = {"case_0": "passed", "case_1": "failure", "case_2": "passed", "test_own": "passed"}

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.rewriting import puts
 
 from evalgate import formats
 from evalgate.errors import ConfigError
 from evalgate.formats import FileKind, expectations
+from evalgate.formats.json_source import Path as JsonPath
 from evalgate.model import Content, Event, Invocation, ToolCall
 from evalgate.text import plain
 
@@ -52,18 +54,15 @@ def readable() -> list[str]:
     return found
 
 
-def without(document: Any, pointers: tuple[str, ...]) -> Any:
-    """The document with what stands at the pointers taken out."""
+def without(document: Any, paths: list[JsonPath]) -> Any:
+    """The document with what stands at the paths taken out."""
     document = copy.deepcopy(document)
-    for pointer in pointers:
-        *above, last = [
-            part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]
-        ]
+    for *above, last in paths:
         holder = document
         for part in above:
-            holder = holder[int(part)] if isinstance(holder, list) else holder[part]
+            holder = holder[part]
         if isinstance(holder, list):
-            holder[int(last)] = None
+            holder[last] = None
         else:
             holder.pop(last, None)
     return document
@@ -91,22 +90,21 @@ def change(text: str, file: str, *, case_id: str, turn: int, of: Invocation) -> 
     changed = 0
     for wanted in ({"answer": ANSWER}, {"steps": STEPS}):
         try:
-            made = expectations.change(text, file=file, case_id=case_id, turn=turn, **wanted)  # type: ignore[arg-type]
+            with puts() as paths:
+                made = expectations.change(text, file=file, case_id=case_id, turn=turn, **wanted)  # type: ignore[arg-type]
         except ConfigError:
             continue
         changed += 1
-        old, new = (
-            json.loads(each.removeprefix(plain.BYTE_ORDER_MARK)) for each in (text, made.text)
-        )
-        assert without(old, made.pointers) == without(new, made.pointers)
-        assert made.pointers
-        if len(made.pointers) == 1:  # what is spliced in is about as long as what is new
-            spliced = len(made.text) - untouched(text, made.text)
+        old, new = (json.loads(each.removeprefix(plain.BYTE_ORDER_MARK)) for each in (text, made))
+        assert without(old, paths) == without(new, paths)
+        assert paths
+        if len(paths) == 1:  # what is spliced in is about as long as what is new
+            spliced = len(made) - untouched(text, made)
             assert (
                 spliced
                 <= 8 * len(json.dumps([ANSWER, [[call.name, call.args] for call in CALLS]])) + 2_000
             )
-        after = formats.parse_eval_set(made.text, file=file).eval_set
+        after = formats.parse_eval_set(made, file=file).eval_set
         assert after is not None
         again = next(case for case in after.cases if case.case_id == case_id)
         assert again.conversation is not None

@@ -21,7 +21,7 @@ import yaml
 from builders import forked_command, gemini_double
 from builders.gemini_double import GeminiDouble
 
-from tests.integration.agents.line_client import adk_python
+from tests.integration.agents.line_client import forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -156,7 +156,7 @@ def repository(
     run: dict[str, Any]
     match agent:
         case "adk":
-            run = {"driver": "adk", "path": "desk", "python": adk_python("new")}
+            run = {"driver": "adk", "path": "desk", "python": forked_adk("new")}
         case "python":
             run = {"driver": "python", "call": "desk.agent:Desk"}
         case "http":

@@ -13,7 +13,7 @@ import pytest
 from builders.nightly import BY_NIGHT
 
 from bench.scripted_model import Script, Turn, gemini_reply
-from tests.integration.agents.line_client import adk_python
+from tests.integration.agents.line_client import forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +72,7 @@ def test_the_second_try_has_the_variables_of_its_own_example(tmp_path: Path) -> 
     for name, text in files.items():
         (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "checkout" / name).write_text(text)
-    python = {"python": adk_python("new")}
+    python = {"python": forked_adk("new")}
     entry = {
         "agent": "desk",
         "path": "checkout",

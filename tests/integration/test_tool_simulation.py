@@ -20,7 +20,7 @@ import pytest
 from builders import forked_command
 from builders.nightly import BY_NIGHT
 
-from tests.integration.agents.line_client import adk_python
+from tests.integration.agents.line_client import forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -185,7 +185,7 @@ class Repository:
             "command": {"driver": "command", "command": [sys.executable, "-m", "weather.agent"]},
         }[kind.partition("-")[0]]
         if kind.startswith("adk"):
-            rule["python"] = adk_python("old" if kind == "adk-old" else "new")
+            rule["python"] = forked_adk("old" if kind == "adk-old" else "new")
         if kind == "python":
             rule["python"] = sys.executable
         self.rule = rule

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from builders.nightly import ADKS
-from builders.zygotes import Zygote
 
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting
@@ -20,53 +19,14 @@ from tests.integration.agents.line_client import (
     Message,
     Worker,
     adk_python,
-    framework_python,
+    adk_zygote,
 )
-
-ADK = ("google.adk.agents", "google.adk.runners")
-WITH_FIRST_TURN = (*ADK, "google.adk.agents.llm_agent", "google.adk.flows.llm_flows.core")
-"""A newer one loads half of itself with its first turn, which takes 0.4 s."""
-
-
-@pytest.fixture(scope="session")
-def old_adk() -> Iterator[Zygote]:
-    """The oldest google-adk, imported once: that takes ten seconds."""
-    zygote = Zygote(adk_python("old"), "worker_zygote.py", *ADK)
-    yield zygote
-    zygote.close()
-
-
-@pytest.fixture(scope="session")
-def new_adk() -> Iterator[Zygote]:
-    """The newest one, for those many workers that are not about how they start."""
-    zygote = Zygote(adk_python("new"), "worker_zygote.py", *WITH_FIRST_TURN)
-    yield zygote
-    zygote.close()
-
-
-@pytest.fixture(scope="session")
-def frameworks() -> Iterator[Zygote]:
-    """Those that are not ADK, imported once."""
-    zygote = Zygote(
-        framework_python(),
-        "worker_zygote.py",
-        "langchain.agents",
-        "pydantic_ai",
-        "agents",
-        "smolagents",
-        "strands",
-        "llama_index.core.agent.workflow",
-        "autogen_agentchat.teams",
-        "agent_framework",
-    )
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="session", params=ADKS)
 def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker with the agent `adk_full`, in both ends of the supported range of google-adk."""
-    zygote = request.getfixturevalue(f"{request.param}_adk")
+    zygote = adk_zygote(request.param)
     worker = Worker(
         adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {}, zygote=zygote
     )
@@ -77,7 +37,7 @@ def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
 @pytest.fixture(scope="session", params=ADKS)
 def metrics(request: pytest.FixtureRequest) -> Iterator[Worker]:
     """A worker for the custom metrics of `adk_full`, without the agent."""
-    zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
+    zygote = adk_zygote("old") if request.param == "old" else None
     worker = Worker(
         adk_python(request.param), "metrics", {"path": "adk_full"}, AGENTS, {}, zygote=zygote
     )
@@ -102,7 +62,7 @@ def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
     ) -> Worker:
         which = which or ("new" if kind == "adk" else "")
         python = adk_python(which) if which else sys.executable
-        zygote = request.getfixturevalue(f"{which}_adk") if forked or which == "old" else None
+        zygote = adk_zygote(which) if forked or which == "old" else None
         workers.append(Worker(python, kind, options, cwd, environment or {}, tools, zygote))
         return workers[-1]
 

@@ -40,8 +40,7 @@ class Forked:
     def __init__(self, zygote: Zygote, kind: str, cwd: Path, environment: dict[str, str]) -> None:
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
-        request = {"script": str(START), "kind": kind, "cwd": str(cwd), "environment": environment}
-        self._born = zygote.become(request, *theirs)
+        self._born = zygote.become([str(START), kind], *theirs, cwd=cwd, environment=environment)
         for each in theirs:
             os.close(each)
         self.stdin = os.fdopen(pipes[0][1], "wb")
@@ -213,6 +212,37 @@ def adk_python(which: str) -> str:
         "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old"),
     }
     return _python_with("google-adk", *places[which])
+
+
+@functools.cache
+def adk_zygote(which: str) -> Zygote:
+    """The newest or the oldest google-adk, imported once: that takes one second or ten."""
+    modules = ("google.adk.agents", "google.adk.runners")
+    if which == "new":  # loads half of itself with its first turn, which takes 0.4 s
+        modules += ("google.adk.agents.llm_agent", "google.adk.flows.llm_flows.core")
+    return Zygote(adk_python(which), "worker_zygote.py", *modules)
+
+
+def forked_adk(which: str) -> str:
+    """Stands in for `adk_python`, for those many workers that are not about how they start."""
+    return adk_zygote(which).python
+
+
+@functools.cache
+def framework_zygote() -> Zygote:
+    """Frameworks that are not ADK, imported once."""
+    return Zygote(
+        framework_python(),
+        "worker_zygote.py",
+        "langchain.agents",
+        "pydantic_ai",
+        "agents",
+        "smolagents",
+        "strands",
+        "llama_index.core.agent.workflow",
+        "autogen_agentchat.teams",
+        "agent_framework",
+    )
 
 
 def framework_python() -> str:

@@ -25,7 +25,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from tests.integration.agents.line_client import adk_python
+from tests.integration.agents.line_client import adk_python, forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -61,7 +61,7 @@ def test_an_adk_agent_converses(opened) -> None:
 
 
 def test_turn_two_may_raise_and_turn_one_is_kept(opened) -> None:
-    agent = opened("adk", {"path": "adk_full", "python": adk_python("new")})
+    agent = opened("adk", {"path": "adk_full", "python": forked_adk("new")})
     failure = failure_of(agent, "say fine", "call boom")
     assert (failure.kind, failure.turn) == (FailureKind.RAISED, 2)
     assert len(failure.partial) == 1
@@ -93,7 +93,7 @@ root_agent = LlmAgent(name="desk", model="gemini-2.5-flash", tools=[McpToolset()
 def test_a_tool_server_that_ends_says_why(opened, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "agent.py").write_text(CRASHING)
-    options = {"path": "a", "python": adk_python("new")}
+    options = {"path": "a", "python": forked_adk("new")}
     failure = failure_of(opened("adk", options, root=tmp_path), "hello")
     assert failure.kind is FailureKind.UNREACHABLE
     assert "McpToolset cannot be reached, so the agent lacks its tools" in failure.message
@@ -101,14 +101,14 @@ def test_a_tool_server_that_ends_says_why(opened, tmp_path: Path) -> None:
 
 
 def test_an_agent_that_hangs_is_given_up(opened) -> None:
-    agent = opened("adk", {"path": "adk_full", "python": adk_python("new")}, turn_timeout_s=1.0)
+    agent = opened("adk", {"path": "adk_full", "python": forked_adk("new")}, turn_timeout_s=1.0)
     failure = failure_of(agent, 'call nap {"seconds": 60}')
     assert failure.kind is FailureKind.TIMEOUT
     assert talk(agent, "say back").invocations
 
 
 def test_custom_metrics_run_where_the_agent_is(opened) -> None:
-    agent = opened("adk", {"path": "adk_full", "python": adk_python("new")})
+    agent = opened("adk", {"path": "adk_full", "python": forked_adk("new")})
     said = talk(agent, "say yes").invocations
     case = Case(case_id="c", conversation=said)
     evidence = TrialView(case=case, actual=said, expected=said)
@@ -126,7 +126,7 @@ def test_what_cannot_be_imported_is_a_failure_to_start(opened, tmp_path: Path) -
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "agent.py").write_text("import no_such_dependency\n")
     failure = failure_of(
-        opened("adk", {"path": "a", "python": adk_python("new")}, root=tmp_path), "hello"
+        opened("adk", {"path": "a", "python": forked_adk("new")}, root=tmp_path), "hello"
     )
     assert failure.kind is FailureKind.START
     assert "no_such_dependency" in failure.message
@@ -135,7 +135,7 @@ def test_what_cannot_be_imported_is_a_failure_to_start(opened, tmp_path: Path) -
 
 def test_a_path_that_leads_nowhere_is_named(opened, tmp_path: Path) -> None:
     failure = failure_of(
-        opened("adk", {"path": "no/such", "python": adk_python("new")}, root=tmp_path), "hello"
+        opened("adk", {"path": "no/such", "python": forked_adk("new")}, root=tmp_path), "hello"
     )
     assert failure.kind is FailureKind.START
     assert "no/such" in failure.message

@@ -19,7 +19,7 @@ from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.agents.conversation import WorkerConversation
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
 from evalgate.system.python_env import InstallSetup
-from tests.integration.agents.line_client import AGENTS, Message, adk_python
+from tests.integration.agents.line_client import AGENTS, Message, forked_adk
 
 pytestmark = pytest.mark.integration
 
@@ -144,7 +144,7 @@ def gate(folder: Path, *turns: str) -> tuple[Message, report_page.ReportPage]:
         json.dumps({"eval_set_id": "t", "eval_cases": cases})
     )
     forked_command.run(
-        ["run", "--trace", "--threshold", "all", "--python", adk_python("new")],
+        ["run", "--trace", "--threshold", "all", "--python", forked_adk("new")],
         cwd=folder,
         env={**os.environ},
     )
@@ -184,7 +184,7 @@ def conversing(folder: Path, **limits: float) -> Iterator[WorkerConversation]:
         environment={"PATH": "/usr/bin:/bin", "MY_API_KEY": SECRET}, cache=str(folder), log=str
     )
     driver = DRIVERS["adk"]
-    options = driver.options.model_validate({"path": "adk_full", "python": adk_python("new")})
+    options = driver.options.model_validate({"path": "adk_full", "python": forked_adk("new")})
     setting = AgentSetting(root=str(AGENTS), world=world, trace=True, limits=AgentLimits(**limits))
     agent = driver.open(options, setting)
     try:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.zygotes import Zygote
 
 from evalgate.agents.base import AgentFailed
 from evalgate.model import Case, Content, FailureKind, Text, TrialKey
@@ -20,6 +19,7 @@ from tests.integration.agents.line_client import (
     Worker,
     adk_python,
     framework_python,
+    framework_zygote,
     responses,
     texts,
 )
@@ -47,7 +47,7 @@ Start = Callable[..., Worker]
 
 
 @pytest.fixture(scope="module")
-def workers(frameworks: Zygote) -> Iterator[Start]:
+def workers() -> Iterator[Start]:
     """Starts workers, each once; they are gone after the module."""
     started: dict[str, Worker] = {}
 
@@ -58,7 +58,7 @@ def workers(frameworks: Zygote) -> Iterator[Start]:
         if key not in started:
             environment = {"TRACE": trace} if trace else {}
             started[key] = Worker(
-                "", str(HOSTS / kind), options, AGENTS, environment, tools, frameworks
+                "", str(HOSTS / kind), options, AGENTS, environment, tools, framework_zygote()
             )
         return started[key]
 

@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from evalgate.agents import protocol, worker_process
-from evalgate.agents.base import AgentInputs, AgentSetting
+from evalgate.agents.base import AgentSetting
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.protocol import InputsMessage
 from evalgate.agents.worker_process import Launch, Questions
 from evalgate.system.python_env import InstallSetup
 
-EVERYTHING = AgentInputs(questions=frozenset({"everything"}))
+EVERYTHING = frozenset({"everything"})
 
 
 def said(*questions: str, opaque: bool = False) -> InputsMessage:
@@ -30,13 +30,13 @@ def said(*questions: str, opaque: bool = False) -> InputsMessage:
         # nobody told anything
         ([], None),
         # nothing was asked
-        ([said()], AgentInputs()),
+        ([said()], frozenset()),
         # of several workers, each question once
         ([said("file a"), said("file a", "name b", opaque=True), said()],
-         AgentInputs(questions=frozenset({"file a", "name b"}), is_opaque=True)),
+         frozenset({"file a", "name b", "names"})),
         # once all may have been asked, the rest says no more
         ([said("file a", "everything"), said("file b")],
-         AgentInputs(questions=frozenset({"file a", "everything"}))),
+         frozenset({"file a", "everything"})),
         # too many, at once and little by little; too long
         ([said(*(f"file {number}" for number in range(1000)))], EVERYTHING),
         ([said(*(f"file {number}" for number in range(start, start + 40))) for start in range(0, 120, 40)], EVERYTHING),
@@ -44,7 +44,7 @@ def said(*questions: str, opaque: bool = False) -> InputsMessage:
     ],
 )  # fmt: skip
 def test_questions_are_put_together_and_bounded(
-    monkeypatch: pytest.MonkeyPatch, messages: list[InputsMessage], value: AgentInputs | None
+    monkeypatch: pytest.MonkeyPatch, messages: list[InputsMessage], value: frozenset[str] | None
 ) -> None:
     monkeypatch.setattr(worker_process, "MOST_QUESTIONS", 100)
     monkeypatch.setattr(worker_process, "MOST_CHARACTERS", 10_000)
@@ -68,7 +68,7 @@ def test_many_threads_may_tell() -> None:
         thread.join()
     value = questions.value()
     assert value is not None
-    assert len(value.questions) == 400
+    assert len(value) == 400
 
 
 @pytest.mark.parametrize("questions", ["file a", [1], [["file a"]], {"file": "a"}])
@@ -87,6 +87,4 @@ def test_what_metrics_asked_counts_for_their_agent() -> None:
     pool._metrics._questions.add(said("file metric.py", opaque=True))
     assert pool.inputs() is None
     pool._questions.add(said("file agent.py"))
-    assert pool.inputs() == AgentInputs(
-        questions=frozenset({"file agent.py", "file metric.py"}), is_opaque=True
-    )
+    assert pool.inputs() == {"file agent.py", "file metric.py", "names"}

@@ -64,8 +64,8 @@ def whose(
     found = Base(origin=BaseOrigin(source=BaseSource.RERUN), root=folder / "base", project=theirs)
     own = [dataclasses.replace(suite, agent=theirs.agents[suite.key]) for suite in suites]
     run = build.run_of(own, {("a.evalset.json", "c"): [build.failed(*failure)]})
-    marked, cause = failures.marked(run, found, settings=settings, suites=suites)
-    return OWN if marked.trials[0].own_failure else cause or NOBODYS
+    trials, cause = failures.marked(run, found, settings=settings, suites=suites)
+    return OWN if trials[0].own_failure else cause or NOBODYS
 
 
 @pytest.mark.parametrize(

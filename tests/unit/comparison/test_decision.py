@@ -16,7 +16,6 @@ from evalgate.model import (
     FailureKind,
     GateKind,
     Policy,
-    Quarantine,
     Run,
     ThresholdRule,
     Verdict,
@@ -25,16 +24,12 @@ from evalgate.model import (
 NEW = {"threshold": ThresholdRule.NEW}
 
 
-HELD = Quarantine(owner="@maria", expires="2026-02-01")
-
-
 def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdict:
     policy = policy or Policy()
-    inner = {key: more.pop(key) for key in ("unpaired", "unreliable") if key in more}
+    inner = {key: more.pop(key) for key in ("unpaired",) if key in more}
     head, base = sides.sides(text, **more)
     comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
-    unreliable = dict.fromkeys(inner.get("unreliable", ()), HELD)  # type: ignore[call-overload]  # of any type
-    return sides.decide(head, comparison, policy, held=unreliable)
+    return sides.decide(head, comparison, policy)
 
 
 def kinds(verdict: Verdict) -> dict[str, str]:
@@ -423,12 +418,11 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
     assert not verdict.blocks
 
 
-def test_unreliable_cases_do_not_decide() -> None:
-    unreliable = frozenset({(sides.SUITE, "c0")})
-    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
+def test_waived_cases_do_not_decide() -> None:
+    verdict = decide("FF/PP " + "PP/PP " * 4, policy=sides.waiving(0))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
-    assert [case.quarantined for case in verdict.suites[0].cases] == [
+    assert [case.waiver is not None for case in verdict.suites[0].cases] == [
         True,
         False,
         False,
@@ -445,9 +439,8 @@ def test_unreliable_cases_do_not_decide() -> None:
     ],
 )
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
-    unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
     policy = Policy(advisory=frozenset({sides.SUITE} if advisory else ()))
-    verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
+    verdict = decide("FF/PP " * 6, policy=sides.waiving(*range(6), policy=policy))
     assert verdict.reason == reason
     assert not verdict.blocks
 

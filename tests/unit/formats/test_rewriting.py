@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.rewriting import puts
 
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import eval_set, expectations, parse_eval_set, rewrite
@@ -163,14 +164,16 @@ OLD = '[{"query": "hi", "reference": "old", "expected_tool_use": [{"tool_name": 
     ],
 )
 def test_only_the_expectation_changes(text: str, pointers: list[str]) -> None:
-    made = expectations.change(
-        text, file="s.evalset.json", case_id="c", turn=0, answer="new", steps=STEPS
-    )
+    with puts() as paths:
+        made = expectations.change(
+            text, file="s.evalset.json", case_id="c", turn=0, answer="new", steps=STEPS
+        )
     wanted = [f"/eval_cases/0/{pointer}" for pointer in pointers]
-    assert [pointer.removesuffix("/invocation_events") for pointer in made.pointers] == [
+    found_pointers = ["".join(f"/{step}" for step in path) for path in paths]
+    assert [pointer.removesuffix("/invocation_events") for pointer in found_pointers] == [
         pointer.removesuffix("/invocation_events") for pointer in wanted
     ]
-    found = parse_eval_set(made.text, file="s.evalset.json").eval_set
+    found = parse_eval_set(made, file="s.evalset.json").eval_set
     assert found is not None
     (turn,) = found.cases[0].conversation or ()
     assert [part.text for part in turn.final_response.parts] == ["new"]  # type: ignore[union-attr]
@@ -189,11 +192,12 @@ def test_only_the_expectation_changes(text: str, pointers: list[str]) -> None:
     ],
 )
 def test_old_formats_are_changed_as_they_are(text: str, case_id: str, pointers: list[str]) -> None:
-    made = expectations.change(
-        text, file="s.test.json", case_id=case_id, turn=0, answer="new", steps=STEPS
-    )
-    assert list(made.pointers) == pointers
-    assert made.text == text.replace('"old"', '"new"').replace('"x": 1', '"x": 2')
+    with puts() as paths:
+        made = expectations.change(
+            text, file="s.test.json", case_id=case_id, turn=0, answer="new", steps=STEPS
+        )
+    assert ["".join(f"/{step}" for step in path) for path in paths] == pointers
+    assert made == text.replace('"old"', '"new"').replace('"x": 1', '"x": 2')
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from builders import build, comparing
 
 from evalgate.config.settings import Settings
 from evalgate.gate import post
-from evalgate.model import EditKind, Edits, GateEdit, GradedTrial, Links, Purpose
+from evalgate.model import EditKind, Edits, GateEdit, GradedTrial, Links, PlanPart, Purpose
 from evalgate.reports import comment
 from evalgate.results.file import Stored
 
@@ -45,7 +45,8 @@ def test_a_claim_of_merged_shards_is_judged_by_the_share_of_each(shards: int, or
     homes = {
         (suite.key, case.case_id): 1 for suite in head.run.suites for case in suite.eval_set.cases
     }
-    head = dataclasses.replace(head, run=dataclasses.replace(head.run, shards=shards, homes=homes))
+    part = PlanPart(of=shards, homes=homes) if shards > 1 else None
+    head = dataclasses.replace(head, run=dataclasses.replace(head.run, part=part))
     report = post.decide(choice(), head, claimed("pass", "pass pass pass pass pass"), links=Links())
     assert report.comparison is not None
     assert [case.origin for case in report.comparison.cases] == [origin]

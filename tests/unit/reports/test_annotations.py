@@ -9,7 +9,7 @@ from builders import build
 from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import Policy, Shard
+from evalgate.model import PlanPart, Policy
 from evalgate.model.deviations import ADKS
 from evalgate.reports import annotations as reports_annotations, terminal
 
@@ -96,7 +96,7 @@ def test_each_is_said_to_be_where_it_is() -> None:
 
 def test_a_part_tells_its_errors_and_leaves_the_rest_to_what_joins_the_parts() -> None:
     report = build.report("fail error")
-    part = dataclasses.replace(report.run, shard=Shard(index=1, of=2))
+    part = dataclasses.replace(report.run, part=PlanPart(index=1, of=2))
     told = tuple(problem(severity) for severity in Severity)
     (line,) = reports_annotations.render(dataclasses.replace(report, run=part, problems=told))
     assert line.startswith("::error file=evalgate.yml,line=1::odd thing 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,6 @@ from evalgate.model.deviations import ADKS, OURS
 from evalgate.reports import view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
-from evalgate.results.labels import CaseCounts
 
 SAID = {
     "passed": "passed",
@@ -148,32 +146,32 @@ def everywhere(report: Report) -> dict[str, dict[str, int]]:
     }
 
 
-def check(report: Report) -> CaseCounts:
+def check(report: Report) -> Mapping[str, int]:
     counts = view.view_of(report).totals.cases
-    expected = {
-        name: value
-        for name, value in dataclasses.asdict(counts).items()
-        if name in {"total", *SAID.values()}
-    }
+    expected = {name: value for name, value in counts.items() if name in {"total", *SAID.values()}}
     found = everywhere(report)
     assert len(found) == 7
     of_cases = found.pop("labels")
     assert {name: of_cases[name] for name in of_cases if name not in ("passed", "failed")} == {
         name: expected[name] for name in expected if name not in ("passed", "failed")
     }
-    assert of_cases["passed"] == counts.passed - counts.fixed
+    assert of_cases["passed"] == counts["passed"] - counts["fixed"]
     for where, numbers in found.items():
         assert numbers == expected, where
     outputs = reports.render_outputs(report)
     assert all(int(outputs[name.replace("_", "-")]) == expected[name] for name in ("total", *WHOLE))
     assert (
-        counts.total
+        counts["total"]
         == sum(expected[name] for name in WHOLE)
         == len(report.run.suites[0].eval_set.cases)
     )
-    parts = counts.new + counts.pre_existing + counts.mixed + counts.no_base + counts.not_confirmed
+    parts = sum(
+        counts[name] for name in ("new", "pre_existing", "mixed", "no_base", "not_confirmed")
+    )
     is_beside = report.comparison is not None and report.comparison.base is not None
-    assert parts == (counts.failed if is_beside else 0)  # beside a base each failure is somebody's
+    assert parts == (
+        counts["failed"] if is_beside else 0
+    )  # beside a base each failure is somebody's
     return counts
 
 
@@ -191,7 +189,7 @@ def test_every_report_has_the_same_counts_and_they_add_up(
     quarantined: frozenset[int],
 ) -> None:
     counts = check(made_of(cases, policy, truncated, quarantined))
-    assert counts.quarantined == sum(number <= len(cases) for number in quarantined)
+    assert counts["quarantined"] == sum(number <= len(cases) for number in quarantined)
 
 
 @settings(max_examples=20)
@@ -204,8 +202,8 @@ def test_every_report_has_the_same_counts_and_they_add_up(
 )
 def test_the_same_without_a_base(words: list[str]) -> None:
     counts = check(build.report(" ".join(words)))
-    assert counts.total == len(words)
-    assert counts.fixed == counts.quarantined == 0  # which only a base, or a list, can make
+    assert counts["total"] == len(words)
+    assert counts["fixed"] == counts["quarantined"] == 0  # which only a base, or a list, can make
 
 
 @pytest.mark.parametrize(
@@ -253,7 +251,7 @@ def test_the_word_of_a_case(
     ]
     report = made_of(cases, Policy(), "")
     counts = check(report)
-    assert getattr(counts, label) == 1
+    assert counts[label] == 1
     assert any(sentence in gate.reason for gate in report.verdict.gates)
 
 
@@ -264,4 +262,4 @@ def test_a_case_whose_failure_blocks_is_not_called_flaky() -> None:
         "pass/fail pass*2", "pass*2 pass*2", policy=Policy(threshold=ThresholdRule.ALL)
     )
     counts = check(report)
-    assert (counts.flaky, counts.mixed, counts.failed) == (0, 1, 1)
+    assert (counts["flaky"], counts["mixed"], counts["failed"]) == (0, 1, 1)

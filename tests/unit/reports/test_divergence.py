@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -11,7 +12,8 @@ from builders.build import call, text, turn
 
 from evalgate.model import Event, Invocation, SimulatorUse, ToolCall
 from evalgate.reports import comment, html_report, turns, view
-from evalgate.results import file, shapes
+from evalgate.results import file
+from evalgate.results.file import StoredOutcomes
 
 A = turn("A table, please.", answer="For how many?")
 B = turn("For two.", answer="At what time?")
@@ -102,8 +104,9 @@ def test_results_hold_where_each_conversation_parts() -> None:
     report = led_scenarios.parted()
     assert report.comparison is not None
     found = {each.case_id: each.divergence for each in report.comparison.cases}
-    told = shapes.written(shapes.entry_of(file.ComparisonEntry, report.comparison))
-    assert [each["divergence"] for each in told["cases"] if "divergence" in each] == [
+    results = json.loads("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}))))
+    told = results["comparison"]["cases"]
+    assert [each["divergence"] for each in told if "divergence" in each] == [
         {"answers": 2, "users": 3}
     ]
     assert found["opening_hours"] is None

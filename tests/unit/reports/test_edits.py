@@ -85,14 +85,14 @@ def test_in_lines(changes: list[GateEdit], said: list[str], count: str) -> None:
     shown = edits.summarize(
         Edits(edits=tuple(changes)), mark="<{}>".format, room=99, size=lambda _: 1
     )
-    assert (list(shown.lines) if shown else []) == said
-    assert (shown.counted if shown else "") == count
+    assert (shown["lines"] if shown else []) == said
+    assert (shown["counted"] if shown else "") == count
 
 
 def test_what_finds_no_room_is_counted() -> None:
     changes = Edits(edits=(*map(threshold, range(9)), policy("alpha"), case(1), case(2)))
     rest = [edits.summarize(changes, mark=str, room=room, size=lambda _: 1) for room in (4, 99)]
-    assert [shown.remaining for shown in rest if shown] == [7, 0]
+    assert [shown["remaining"] for shown in rest if shown] == [7, 0]
 
 
 def test_a_name_with_braces_is_no_placeholder() -> None:

@@ -10,12 +10,12 @@ from builders.build import TOOLS, WORDS
 
 from evalgate.model import BaseSource
 from evalgate.reports import view
-from evalgate.results.labels import CaseCounts
 
 
 def test_counts() -> None:
     counts = view.count(build.report("pass pass fail error never"))
-    assert counts.cases == CaseCounts(total=5, passed=2, failed=1, not_measured=2)
+    expected = {"total": 5, "passed": 2, "failed": 1, "not_measured": 2}
+    assert {label: number for label, number in counts.cases.items() if number} == expected
     assert counts.pass_rate == pytest.approx(2 / 3)
     assert counts.tokens == 3 * 410
     assert counts.agent_s == pytest.approx(4 * 1.5)
@@ -53,7 +53,7 @@ def test_what_a_run_took_is_told_of_both_sides(
     )
     counts = view.count(report)
     assert (counts.tokens, counts.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
-    assert counts.cases.total == 2, "cases are head's"
+    assert counts.cases["total"] == 2, "cases are head's"
 
 
 def test_unknown_is_not_zero() -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from evalgate.agents.base import Agent, AgentFailed, AgentInputs
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import (
     AgentDescription,
     AgentDetails,
@@ -101,8 +101,8 @@ class FakeAgent:
     def play(self, case: Case, key: TrialKey) -> None:
         return None
 
-    def inputs(self) -> AgentInputs:
-        return AgentInputs(questions=frozenset({"file agent.py"}))
+    def inputs(self) -> frozenset[str]:
+        return frozenset({"file agent.py"})
 
     def about(self) -> Mapping[str, str]:
         return {"framework": "fake"}

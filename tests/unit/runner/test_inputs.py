@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from evalgate.agents.base import AgentInputs
 from evalgate.model import AgentUse, Inputs
 from evalgate.runner.inputs import SideInputs
 from evalgate.system.watching import Watch
@@ -31,16 +30,16 @@ class Seen:
 class Told(fakes.FakeAgent):
     """An agent whose workers told these."""
 
-    def __init__(self, claim: AgentInputs | None) -> None:
+    def __init__(self, claim: frozenset[str] | None) -> None:
         super().__init__()
         self._claim = claim
 
-    def inputs(self) -> AgentInputs | None:  # type: ignore[override]
+    def inputs(self) -> frozenset[str] | None:  # type: ignore[override]
         return self._claim
 
 
-def told(*questions: str, is_opaque: bool = False) -> AgentInputs:
-    return AgentInputs(questions=frozenset(questions), is_opaque=is_opaque)
+def told(*questions: str) -> frozenset[str]:
+    return frozenset(questions)
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def top(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def side(top: Path, claim: AgentInputs | None, *watches: Seen, **more: object) -> SideInputs:
+def side(top: Path, claim: frozenset[str] | None, *watches: Seen, **more: object) -> SideInputs:
     inputs = fakes.inputs_of([SUITE], Told(claim), top)
     return replace(
         inputs,
@@ -94,7 +93,7 @@ CLAIM = told("file agent.py", "module agent")
         # another language, or a child that tells nothing: all names, and what was opened
         (None, [Seen("agent.py", ".")], {}, {"names", "file agent.py"}),
         (
-            told("file agent.py", "names", is_opaque=True),
+            told("file agent.py", "names"),
             [Seen("agent.py", "data")],
             {},
             {"names", "file agent.py"},
@@ -113,13 +112,13 @@ CLAIM = told("file agent.py", "module agent")
             {"file agent.py", "module agent"},
         ),
         (CLAIM, [], {"trusts_workers": True}, {"file agent.py", "module agent"}),
-        (told("file agent.py", is_opaque=True), [], {"trusts_workers": True}, {"everything"}),
+        (told("file agent.py", "names"), [], {"trusts_workers": True}, {"everything"}),
         (None, [], {"trusts_workers": True}, {"everything"}),
     ],
 )
 def test_what_counts_as_read(
     top: Path,
-    claim: AgentInputs | None,
+    claim: frozenset[str] | None,
     watches: list[Seen],
     more: dict[str, object],
     questions: set[str],

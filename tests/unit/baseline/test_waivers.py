@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import quarantine
+from evalgate.baseline import waivers
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
@@ -50,12 +50,12 @@ def test_what_is_an_entry(tmp_path: Path, text: str, entries: int, said: str) ->
 @pytest.mark.parametrize(
     ("until", "counts", "code"),
     [
-        ("2026-01-09", False, quarantine.EXPIRED),
-        ("2026-01-10", True, quarantine.EXPIRES),  # the last day counts
-        ("2026-01-17", True, quarantine.EXPIRES),
+        ("2026-01-09", False, waivers.EXPIRED),
+        ("2026-01-10", True, waivers.EXPIRES),  # the last day counts
+        ("2026-01-17", True, waivers.EXPIRES),
         ("2026-01-18", True, ""),
         ("2026-04-10", True, ""),
-        ("2026-04-11", False, quarantine.TOO_LONG),
+        ("2026-04-11", False, waivers.TOO_LONG),
     ],
 )
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
@@ -69,8 +69,8 @@ def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, c
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=AgentUse(driver="command", options={}),
     )
-    found = quarantine.of_checkout(settings, (suite,), today=TODAY)
+    found = waivers.of_checkout(settings, (suite,), today=TODAY)
     assert set(found) == ({("a.json", "x")} if counts else set())
-    problems = list(quarantine.dated(settings, TODAY))
+    problems = list(waivers.dated(settings, TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)
     assert all(problem.place is not None and problem.place.line == 2 for problem in problems)

@@ -27,8 +27,8 @@ from evalgate.model import (
     Edits,
     GradedTrial,
     JudgeUse,
+    PlanPart,
     Run,
-    Shard,
     Suite,
     cases_of,
     run as model_run,
@@ -44,7 +44,7 @@ _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def find_shard(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
+def find_part(settings: Settings, suites: Sequence[Suite]) -> PlanPart | None:
     """The shard in `shard` (`2/8`); None if this machine runs everything. Raises ConfigError."""
     if not settings.shard:
         return None
@@ -72,7 +72,7 @@ def plan(
     of: int,
     durations: Mapping[CaseKey, float],
     settings: Iterable[object] = (),
-) -> Shard:
+) -> PlanPart:
     """Shard `index` of `of` of these suites. `settings`: further values that must be equal for all
     shards."""
     prints = fingerprints.CaseFingerprints().of_cases(suites)
@@ -99,7 +99,7 @@ def plan(
         ]
         for suite in suites
     ]
-    return Shard(
+    return PlanPart(
         index=index,
         of=of,
         plan=tuple(suites),
@@ -141,7 +141,7 @@ def divide(
     return homes
 
 
-def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
+def suites_of(suites: Iterable[Suite], shard: PlanPart) -> tuple[Suite, ...]:
     """The suites with only the cases of this shard; suites without any are left out.
 
     A case that is not in the plan (only on the base) belongs to the first shard."""
@@ -157,7 +157,7 @@ def suites_of_shard(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     return tuple(shard_suites)
 
 
-def note(shard: Shard) -> Problem:
+def note(shard: PlanPart) -> Problem:
     """The notice for readers of a shard's reports."""
     message = f"this is shard {shard}; it reports no verdict"
     hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
@@ -213,14 +213,14 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     different plans."""
     parts: dict[int, Stored] = {}
     for stored in stored_results:
-        if stored.run.shard is None:
+        if not stored.run.is_part:
             raise ConfigError(
                 "is a complete run, not a shard",
                 place=Place(stored.file),
                 hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
                 "compare`.",
             )
-        shard = shard_of(stored)
+        shard = part_of(stored)
         _require_complete(stored, shard)
         if shard.index in parts:
             first_file = parts[shard.index].file
@@ -231,13 +231,21 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
         difference = _difference(ordered_parts[0], other_part)
         if difference:
             first_label, other_label = (
-                f"{shard_of(part)} ({part.file})" for part in (ordered_parts[0], other_part)
+                f"{part_of(part)} ({part.file})" for part in (ordered_parts[0], other_part)
             )
             raise ConfigError(
                 f"shards {first_label} and {other_label} {difference}",
                 hint="All shards must come from one commit, with the same files and inputs.",
             )
     return ordered_parts
+
+
+def require_whole(run: Run, place: Place, *, of: str) -> None:
+    """Raises ConfigError if only a part of the plan was measured; `of`: see
+    `file.read_results`."""
+    if run.is_part:
+        message = f"{of} is shard {run.part} of a run".lstrip()
+        raise ConfigError(message, place=place, hint="Merge the shards: `evalgate merge`.")
 
 
 def require_same_run(stored: Stored, *, run: str, commit: str) -> None:
@@ -260,13 +268,13 @@ def require_same_run(stored: Stored, *, run: str, commit: str) -> None:
     raise ConfigError(reason, place=Place(stored.file), hint=hint)
 
 
-def shard_of(part: Stored) -> Shard:
+def part_of(part: Stored) -> PlanPart:
     """The shard of the results."""
-    assert part.run.shard is not None
-    return part.run.shard
+    assert part.run.part is not None
+    return part.run.part
 
 
-def _require_complete(part: Stored, shard: Shard) -> None:
+def _require_complete(part: Stored, shard: PlanPart) -> None:
     """Raises ConfigError if a shard lacks one of its cases, or has others."""
     result_cases = cases_of(part.run.suites).keys()
     shard_cases = {key for key, home in shard.homes.items() if home == shard.index}
@@ -289,7 +297,7 @@ def _difference(first_part: Stored, other_part: Stored) -> str:
         other_fact = other_facts[difference]
         if fact != other_fact and None not in (fact, other_fact):
             return f"are {difference} ({fact} and {other_fact})"
-    first_shard, other_shard = map(shard_of, (first_part, other_part))
+    first_shard, other_shard = map(part_of, (first_part, other_part))
     return (
         ""
         if first_shard.fingerprint == other_shard.fingerprint
@@ -303,7 +311,7 @@ def _facts(part: Stored) -> dict[str, object]:
     return {
         "from different versions of evalgate": part.version,
         "from different commits": run.commit[:12],
-        "of runs with different numbers of shards": shard_of(part).of,
+        "of runs with different numbers of shards": part_of(part).of,
         "of runs with a different `seed`": run.seed,
         "of runs with different `runs`": run.repeats,
         "of runs with and without `adk-compat`": part.deviations.is_adk_compat,
@@ -312,7 +320,7 @@ def _facts(part: Stored) -> dict[str, object]:
     }
 
 
-def _plan_difference(first_shard: Shard, other_shard: Shard) -> str:
+def _plan_difference(first_shard: PlanPart, other_shard: PlanPart) -> str:
     different_keys = sorted(
         dict(first_shard.fingerprints.items() ^ other_shard.fingerprints.items())
     )
@@ -342,12 +350,12 @@ def join(parts: Sequence[Stored]) -> Stored:
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]
     return Stored(
-        run=_join_runs([part.run for part in parts], shard_of(first_part), outcomes),
+        run=_join_runs([part.run for part in parts], part_of(first_part), outcomes),
         outcomes=outcomes,
         version=first_part.version,
         criteria=merge(part.criteria for part in parts),
         deviations=first_part.deviations,
-        comparison=join_comparisons(comparisons, planned=cases_of(shard_of(first_part).plan)),
+        comparison=join_comparisons(comparisons, planned=cases_of(part_of(first_part).plan)),
         edits=Edits(
             edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))
         ),
@@ -355,7 +363,7 @@ def join(parts: Sequence[Stored]) -> Stored:
     )
 
 
-def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...]:
+def _ordered_trials(runs: Iterable[Run], shard: PlanPart) -> tuple[GradedTrial, ...]:
     """The trials of all shards, in the order of the plan."""
     ranks = {key: rank for rank, key in enumerate(shard.homes)}
     trials = (trial for run in runs for trial in run.trials)
@@ -364,7 +372,7 @@ def _ordered_trials(runs: Iterable[Run], shard: Shard) -> tuple[GradedTrial, ...
     )
 
 
-def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> Run:
+def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
     run_cases = {key: case for run in runs for key, case in cases_of(run.suites).items()}
@@ -399,8 +407,7 @@ def _join_runs(runs: Sequence[Run], shard: Shard, outcomes: StoredOutcomes) -> R
         fingerprints=dict(shard.fingerprints) | merge(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
-        shards=shard.of,
-        homes=dict(shard.homes) if shard.of > 1 else {},
+        part=PlanPart(of=shard.of, homes=dict(shard.homes)) if shard.of > 1 else None,
     )
 
 
@@ -478,9 +485,9 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     """The shards' problems with the evaluation files; missing shards; and unexpected
     differences."""
     for part in parts:
-        yield from (problem for problem in part.problems if problem != note(shard_of(part)))
-    shard = shard_of(parts[0])
-    present_indexes = {shard_of(part).index for part in parts}
+        yield from (problem for problem in part.problems if problem != note(part_of(part)))
+    shard = part_of(parts[0])
+    present_indexes = {part_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
         if index not in present_indexes:
             lost_cases = words.counted(sum(home == index for home in shard.homes.values()), "case")

@@ -1,5 +1,5 @@
-"""The quarantined cases of a run, the list that decides, and cases that this pull request adds or
-edits."""
+"""The waivers of a run, from evalgate.yml's `quarantine`: the list that decides, and cases that
+this pull request adds or edits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Quarantine, Suite, cases_of
+from evalgate.model import CaseKey, Suite, Waiver, cases_of
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
 
-QUARANTINE_OF_CHANGE = "quarantine-of-change"
-QUARANTINE_CHANGED_CASE = "quarantine-changed-case"
-BROKEN = "quarantine-broken"
-UNWATCHED = "quarantine-unwatched"
+OLD_FILE = "evalgate-quarantine.yml"
 EXPIRED = "quarantine-expired"
 EXPIRES = "quarantine-expires"
 TOO_LONG = "quarantine-too-long"
@@ -32,8 +29,8 @@ NOTICE_DAYS = 7
 """A notice is given this long before a quarantine ends."""
 
 
-QuarantinesInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
-"""The quarantined cases, and the problems to report for the other entries."""
+WaiversInForce: TypeAlias = tuple[Mapping[CaseKey, Waiver], tuple[Problem, ...]]
+"""The waived cases, and the problems to report for the other entries."""
 
 
 def in_force(
@@ -43,7 +40,7 @@ def in_force(
     context: Context,
     *,
     past: PastRuns | None,
-) -> QuarantinesInForce:
+) -> WaiversInForce:
     """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
     list applies, and only to cases that the change does not edit. On the base branch, and without a
     base, this checkout's list applies.
@@ -54,10 +51,9 @@ def in_force(
         return _in_force(settings, suites, None, context.moment.date(), past=past)
     base_settings = None if base is None else base.project.settings
     if base is None or base_settings is None:
-        if not entries:
-            return {}, ()
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
-        return {}, (errors.note(QUARANTINE_OF_CHANGE, message, hint="Every case can block."),)
+        notice = errors.note("quarantine-of-change", message, hint="Every case can block.")
+        return {}, (notice,) if entries else ()
     cases, problems = _in_force(
         base_settings, suites, base.project, context.moment.date(), past=past
     )
@@ -65,7 +61,7 @@ def in_force(
         return cases, problems
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
     notice = errors.note(
-        QUARANTINE_OF_CHANGE,
+        "quarantine-of-change",
         message,
         settings.place_of("quarantine"),
         "It counts once it is merged.",
@@ -75,9 +71,17 @@ def in_force(
 
 def of_checkout(
     settings: Settings, suites: tuple[Suite, ...], *, today: dt.date
-) -> Mapping[CaseKey, Quarantine]:
+) -> Mapping[CaseKey, Waiver]:
     """The quarantined cases of existing results, by the checkout's own list."""
     return _in_force(settings, suites, None, today, past=None)[0]
+
+
+def moved(settings: Settings) -> Iterator[Problem]:
+    """An error if the file of earlier versions is still there."""
+    if (settings.root / OLD_FILE).is_file():
+        message = "is not read any more"
+        hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
+        yield errors.error("quarantine-moved", message, Place(OLD_FILE), hint)
 
 
 def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
@@ -108,12 +112,12 @@ def _in_force(
     today: dt.date,
     *,
     past: PastRuns | None,
-) -> QuarantinesInForce:
+) -> WaiversInForce:
     """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     base_cases = {} if base is None else cases_of(base.suites.values())
-    cases: dict[CaseKey, Quarantine] = {}
+    cases: dict[CaseKey, Waiver] = {}
     problems: list[Problem] = []
     for suite in suites if rules else ():
         for case in suite.cases:
@@ -133,19 +137,19 @@ def _in_force(
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )
-                problems.append(errors.note(QUARANTINE_CHANGED_CASE, message, case.place))
+                problems.append(errors.note("quarantine-changed-case", message, case.place))
             elif key in runs_by_case and history.is_broken(runs_by_case[key]):
                 message = f"`{rule.case}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
                 hint = f"It is broken ({rule.owner}), so it can block again."
-                problems.append(errors.warning(BROKEN, message, place, hint))
+                problems.append(errors.warning("quarantine-broken", message, place, hint))
             else:
                 until = rule.until.isoformat()
                 owner = rule.owner.strip()
-                cases[suite.key, case.case_id] = Quarantine(
+                cases[suite.key, case.case_id] = Waiver(
                     owner=owner, expires=until, reason=rule.reason
                 )
     if cases and past is None:
         message = "it is unknown if quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
-        problems.append(errors.note(UNWATCHED, message, hint=hint))
+        problems.append(errors.note("quarantine-unwatched", message, hint=hint))
     return cases, tuple(problems)
