@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evalgate.config.gate_file import RuleShape
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -39,10 +40,8 @@ LABEL_WIDTH = 100
 # --- tools: the calls that a worker asks about, and the answers ---
 
 
-class ToolFile(BaseModel):
+class ToolFile(RuleShape):
     """A part of a cassette or of a mock file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ToolMode(enum.StrEnum):
@@ -92,31 +91,16 @@ class ToolError:
     message: str = ""
 
 
-@frozen_dataclass
-class ToolReply:
-    """The result of a call: any JSON, or an error.
+class ToolReply(BaseModel):
+    """The result of a call, also among the fields of a file or a message: any JSON, or an error,
+    with which the response does not count.
 
     `effects`: its other effects on the session (ADK: `state_delta` and other actions), which only
     the worker reads."""
 
     response: Any = None
     error: ToolError | None = None
-    effects: Json | None = None
-
-
-class ToolOutcome(BaseModel):
-    """The result of a call among the fields of a file or a message."""
-
-    response: Any = None
-    error: ToolError | None = None
     effects: JsonObject | None = None
-
-    @property
-    def reply(self) -> ToolReply:
-        """The result as a value; an error has no response."""
-        return ToolReply(
-            response=None if self.error else self.response, error=self.error, effects=self.effects
-        )
 
 
 @frozen_dataclass
@@ -334,10 +318,8 @@ class Checkout(Protocol):
         """JSON files that are not evaluation files."""
 
 
-class DriverOptions(BaseModel):
+class DriverOptions(RuleShape):
     """The options of an agent as a user writes them; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AgentDriver(ABC):

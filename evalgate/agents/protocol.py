@@ -16,7 +16,7 @@ from evalgate.agents.base import (
     RunTool,
     Surroundings,
     ToolAnswer,
-    ToolOutcome,
+    ToolReply,
     Unmatched,
 )
 from evalgate.formats import adk_shapes, agents_cli
@@ -173,7 +173,7 @@ class ToolCallMessage(SessionWire):
     kind: CallKind = CallKind.TOOL
 
 
-class ToolResultMessage(ToolOutcome, SessionWire):
+class ToolResultMessage(ToolReply, SessionWire):
     """The result of a call whose answer asked for a report."""
 
     type: Literal["tool_result"]

@@ -181,7 +181,7 @@ def _begin_watches(
             begin(tree.top, tree.top)
     else:
         for sandbox in (side_isolation.head, side_isolation.base, side_isolation.metrics):
-            sandbox.copies.ready.append(begin)
+            sandbox.ready.append(begin)
 
 
 def _open_agents(

@@ -37,7 +37,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, grouped, mapped_json
+from evalgate.values import JsonObject, grouped, mapped_texts
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -426,10 +426,7 @@ def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
 
 def _shorten(document: Any) -> Any:
     """JSON with its texts clipped."""
-    clip = partial(plain.clip, limit=MAX_TEXT)
-    return mapped_json(
-        document, lambda node: clip(node) if isinstance(node, str) else node, key=clip
-    )
+    return mapped_texts(document, partial(plain.clip, limit=MAX_TEXT))
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

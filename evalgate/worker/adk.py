@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import inspect
 import os
-import platform
 import sys
 import time
 import uuid
@@ -26,7 +25,6 @@ from typing import Any
 
 from . import approval, description, errors, modules, server, tools, trace
 from .pipe import Emit, Message, dump_model
-from .stops import STOPS
 from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
@@ -577,7 +575,10 @@ class AdkSession:
             if watch.trace is not None:
                 watch.trace.event(event, at=at)
             emit({**_event(event), "at": at})
-        if error_event is not None and errors.name_of_code(error_event.error_code) not in STOPS:
+        if (
+            error_event is not None
+            and errors.name_of_code(error_event.error_code) not in errors.STOPS
+        ):
             raise errors.ModelAnsweredError(error_event.error_code, error_event.error_message)
         answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
         agents = watch.agents(authors)
@@ -777,8 +778,6 @@ class Host(server.Host):
         return {
             "framework": "google-adk",
             "framework_version": str(__version__),
-            "python": platform.python_version(),
-            "interpreter": sys.executable,
             "agent": str(loaded.root_agent.name),
         }
 
@@ -800,7 +799,7 @@ class Host(server.Host):
 
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
-        self._patches.restore()
+        self._patches.close()
         if self.loaded.closing is not None:
             await self.loaded.closing.aclose()
         for agent in _tree(self.loaded.root_agent):

@@ -14,6 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -232,19 +233,12 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
         None if expected is None else [_invocation(turn) for turn in expected],
         scenario,
     ]
-    return arguments[: _args_count(function)]
-
-
-def _args_count(function: Callable[..., Any]) -> int:
-    """The number of arguments: three for functions from before google-adk's scenarios, else
-    four."""
-    try:
-        inspect.signature(function).bind(None, None, None, None)
-    except TypeError:
-        return 3
-    except ValueError:
-        return 4
-    return 4
+    with suppress(ValueError):  # a function without a signature
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError:  # one from before google-adk's scenarios
+            return arguments[:3]
+    return arguments
 
 
 def _metric(wire_metric: Message, code: str) -> Any:

@@ -6,8 +6,6 @@ import asyncio
 import importlib
 import inspect
 import os
-import platform
-import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -283,18 +281,6 @@ def add_folders(options: Message) -> None:
 class Host(server.Host):
     """See server.Host."""
 
-    _signature: Signature
-
-    @property
-    def takes_history(self) -> bool:
-        """True if the callable takes `messages`. Without them it knows only the current turn."""
-        return "messages" in self._signature.keywords
-
-    @property
-    def asks(self) -> bool:
-        """True if the callable takes `tools`. Other calls cannot be intercepted."""
-        return "tools" in self._signature.keywords
-
     async def load(self, options: Message) -> dict[str, str]:
         """Import the callable; raises errors.LoadFailed."""
         call = str(options.get("call") or "")
@@ -308,12 +294,11 @@ class Host(server.Host):
             self._signature = signature_of(self._callee)
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
-        return {
-            "framework": "python",
-            "python": platform.python_version(),
-            "interpreter": sys.executable,
-            "agent": call,
-        }
+        # without earlier messages it knows only the current turn
+        self.takes_history = "messages" in self._signature.keywords
+        # other calls cannot be intercepted
+        self.asks = "tools" in self._signature.keywords
+        return {"framework": "python", "agent": call}
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A fresh session."""

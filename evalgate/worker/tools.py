@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
@@ -194,11 +194,8 @@ CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=
 """The tools of the running task's session; None if tools run without questions."""
 
 
-class Patches:
-    """Attributes that a host replaces while it serves its agent."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+class Patches(ExitStack):
+    """Attributes that a host replaces while it serves its agent; `close` puts them back."""
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a class, or of an object, whatever fields its class allows."""
@@ -208,15 +205,11 @@ class Patches:
             else (object.__setattr__, object.__delattr__)
         )
         own = vars(owner)
-        self._undo.append(
-            partial(change, owner, name, own[name]) if name in own else partial(delete, owner, name)
-        )
+        if name in own:
+            self.callback(change, owner, name, own[name])
+        else:
+            self.callback(delete, owner, name)
         change(owner, name, value)
-
-    def restore(self) -> None:
-        """Put everything back as it was."""
-        while self._undo:
-            self._undo.pop()()
 
 
 # --- google-adk: after the agent's own callbacks, before the tool ---
@@ -505,6 +498,9 @@ class Tools:
 
         Its arguments are sent by name, with defaults, so that `f("Oslo")` and `f(city="Oslo")` are
         one call."""
+        session_tools = self._session_tools
+        if session_tools is None:
+            return function
         tool = name or function.__name__
         signature = inspect.signature(function)
 
@@ -517,18 +513,14 @@ class Tools:
 
             @wraps(function)
             async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
-                if self._session_tools is None:
-                    return await function(*positional, **keywords)
-                call = self._session_tools.ask(tool, arguments_of(positional, keywords))
+                call = session_tools.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
             return ask_first_async
 
         @wraps(function)
         def ask_first(*positional: Any, **keywords: Any) -> Any:
-            if self._session_tools is None:
-                return function(*positional, **keywords)
-            return self._session_tools.ask(tool, arguments_of(positional, keywords)).wait(
+            return session_tools.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
 

@@ -197,7 +197,7 @@ def test_what_is_recorded_is_kept_when_the_conversation_has_ended_and_holds_no_s
     ((first, second),) = desk.kept
     assert "hunter22" not in repr(desk.kept)
     assert (first.args, first.nth, second.nth) == ({"key": "***"}, 1, 2)
-    assert second.reply.error == ToolError(type="E", message="*** is wrong")
+    assert second.error == ToolError(type="E", message="*** is wrong")
     # where the secret is another one, or the agent has none, the recording still answers
     replay = Desk(ToolMode.REPLAY, entries=[first, second])
     assert isinstance(replay.ask("login", key="something else"), Replied)
