@@ -26,7 +26,7 @@ from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Posting
 from evalgate.model import Report
-from evalgate.results import output
+from evalgate.results import journal as journals, output
 from evalgate.system import isolation, process, redact
 from evalgate.text import words, workflow_commands
 from evalgate.values import Environ
@@ -189,11 +189,13 @@ def conclude(
     """Post, and write as the step's outputs, that a gate which was ended from outside has no
     verdict, and why; return the exit code. `journal`: head's, if it is not at its usual place."""
     outcome = _StepOutcome(reason=reason)
-    say(workflow_commands.render_command("error", reason))
     try:
         with errors.paths_explained():
             settings, event = _read_request(environ)
             path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
+            if not journals.is_free(path):
+                raise journals.in_use(path)
+            say(workflow_commands.render_command("error", reason))
             progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"

@@ -298,6 +298,7 @@ MAY_LACK = frozenset(
         FailureKind.EXITED,
         FailureKind.RAISED,
         FailureKind.MODEL_ERROR,
+        FailureKind.UNAUTHORIZED,
         FailureKind.UNREACHABLE,
     }
 )

@@ -46,8 +46,8 @@ from evalgate.values import Sentence, Wording
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Failures before any question."""
 ANSWERING = frozenset({
-    FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.FLOODED,
-    FailureKind.PROTOCOL,
+    FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.UNAUTHORIZED, FailureKind.TIMEOUT, FailureKind.EXITED,
+    FailureKind.FLOODED, FailureKind.PROTOCOL,
 })  # fmt: skip
 """Failures with a question. All others come from a provider, a recording, a simulated user or a
 signal, and may have any cause."""

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from evalgate.comparison import threshold
 from evalgate.model import (
     INFRASTRUCTURE,
+    UNANSWERED,
     CaseKey,
     CaseVerdict,
     Cell,
@@ -106,7 +107,10 @@ def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
 
 UNRECORDED = frozenset({FailureKind.NO_RECORDING, FailureKind.TOOL_UNMATCHED})
 NOT_RUN = (
-    INFRASTRUCTURE | UNRECORDED | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
+    INFRASTRUCTURE
+    | UNANSWERED
+    | UNRECORDED
+    | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
 )
 """Failures that reveal nothing about the agent's behavior: it was not reached, never began, or
 nothing was recorded. Any other failure is a crash, and the run does not pass."""

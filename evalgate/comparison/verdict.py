@@ -317,15 +317,16 @@ class _ThresholdGate:
 
 
 def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
-    """True if a suite's agent does not start on head although it runs on the base: the change
-    caused it."""
+    """True if a suite's agent does not start, or has no valid credentials, on head although it runs
+    on the base: the change caused it."""
     if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
         return False
     running_suites = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
     starting_suites = {
         trial.key.suite
         for trial in run.trials
-        if trial.failure is None or trial.failure.kind is not FailureKind.START
+        if trial.failure is None
+        or trial.failure.kind not in {FailureKind.START, FailureKind.UNAUTHORIZED}
     }
     return bool(
         {trial.key.suite for trial in run.trials} & running_suites - starting_suites - set(advisory)

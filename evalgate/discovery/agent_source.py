@@ -793,7 +793,7 @@ CLIENTS = frozenset({
 })  # fmt: skip
 """Packages that call models."""
 
-_TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1")
+_TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1|\b(click|typer)\b")
 
 
 def _nearest_first(files: Iterable[str]) -> list[str]:

@@ -558,6 +558,10 @@ class _Measuring:
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
             )
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
+        trials = [trial for side in self._session.sides for trial in side.graded.values()]
+        if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
+            message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
+            yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
         strays = self._session.strays if self._base or self._is_of_change else {}
         for name, reason in strays.items():
             message = Sentence("metric_stray", name, reason)

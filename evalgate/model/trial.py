@@ -101,6 +101,7 @@ class FailureKind(enum.StrEnum):
     START = "start"
     RAISED = "raised"  # an exception while it ran
     MODEL_ERROR = "model_error"  # its model answered with an error instead of content
+    UNAUTHORIZED = "unauthorized"  # 401 or 403: its provider rejects the credentials
     RATE_LIMITED = "rate_limited"  # 429 or a quota
     UNREACHABLE = "unreachable"  # 5xx, connection refused or reset
     TIMEOUT = "timeout"  # a turn or the case took too long
@@ -121,6 +122,8 @@ INFRASTRUCTURE: frozenset[FailureKind] = frozenset(
     {FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE}
 )
 """Kinds for which a retry may succeed. A wrong answer is never retried."""
+UNANSWERED = frozenset({FailureKind.UNREACHABLE, FailureKind.UNAUTHORIZED})
+"""Kinds of a service that does not answer, or not with these credentials."""
 
 
 @frozen_dataclass

@@ -501,6 +501,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     yield Line(headline, KINDS[report.verdict.kind])
     if report.is_relaxed:
         yield Line(edits.rules(report.edits, mark=_label), "yellow")
+    yield Line(phrase("by_base") if report.edits.by_base else "", "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if case_fall is None else moved.sentence(case_fall))

@@ -459,6 +459,15 @@ def is_free(path: Path) -> bool:
         return True
 
 
+def in_use(path: Path) -> UnavailableError:
+    """The error for a journal that another process has open."""
+    return UnavailableError(
+        f"another evalgate is running in the folder {path.parent}",
+        hint="Wait until it ends, or use a separate folder for this run: `--output FOLDER` (the action's input "
+        "`output`).",
+    )
+
+
 # --- the file: one writer at a time, complete lines distinguished from damaged ones
 # -----------------
 
@@ -478,11 +487,7 @@ def _open_alone(path: Path) -> FileIO:
         raise not_written(path, error) from error
     if not _lock(file):
         file.close()
-        raise UnavailableError(
-            f"another evalgate is running in the folder {path.parent}",
-            hint="Wait until it ends, or use a separate folder for this run: `--output FOLDER` (the action's input "
-            "`output`).",
-        )
+        raise in_use(path)
     return file
 
 

@@ -52,7 +52,7 @@ from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.trials import FairTasks, Round, Task, TrialRunner
+from evalgate.runner.trials import FairTasks, Outage, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
@@ -159,6 +159,7 @@ class Side:
         # trials of earlier runs, each with the start of its run (ISO 8601)
         self.reused: dict[TrialKey, str] = {}
         self._session = session
+        self._outages = {key: Outage() for key in agents}
         self.prints = session.prints
         self._criteria = criteria
         self.criterion_prints = {
@@ -293,10 +294,15 @@ class Side:
 
     def _run(self, task: Task, address: str) -> Trial | None:
         """The trial of a task, which goes to `address` of the journal; None if the end of the run
-        or of the budget interrupted it."""
+        or of the budget interrupted it. An agent whose services are down is not asked: 0
+        attempts."""
         session = self._session
+        outage = self._outages[task.suite.agent.key]
+        if failure := outage.failure:
+            return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
             return None
+        started_at = time.monotonic()
         trial = session.runner.run(task, self.agents)
         session.budget.spend(trial.outcome)
         has_failed = isinstance(trial.outcome, AgentFailure)
@@ -304,7 +310,9 @@ class Side:
             return None
         self.keep(address, trial, task.suite.agent.key)
         # the journal has the failure without secrets
-        return (has_failed and self.journal.trial(address, task.key)) or trial
+        trial = (has_failed and self.journal.trial(address, task.key)) or trial
+        outage.note(trial.outcome, started_at=started_at)
+        return trial
 
     def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
         """Put a trial of an agent into the journal, after the agent's inputs. Raises
@@ -319,7 +327,7 @@ class Side:
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
-            session.note_failure()
+            session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
             task.key,
             trial.outcome,
@@ -333,7 +341,7 @@ class Side:
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Store another side's trial as a trial of this side. `task`: the task of this side."""
         address, _ = self.addresses(task)
-        if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
+        if self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
         self.graded[task.key] = graded.shared()
 
@@ -388,7 +396,7 @@ class Session:
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
-        self._confirming = 0
+        self.confirming = 0
         self._cut_off = False
         self._suspects: frozenset[CaseKey] = frozenset()
 
@@ -397,25 +405,21 @@ class Session:
         after a failure. Raises UnavailableError if a journal cannot be written, because results
         that cannot be stored must not be paid for."""
         self._repeats = repeats
-        self._confirming = confirming
+        self.confirming = confirming
         self._carry_out(trials.first_rounds(repeats), only=None, wants=self._is_open)
         self._retry_lost()
-        self._confirming = 0
+        self.confirming = 0
         self.budget.release()
 
     def probe(self, cases: Collection[CaseKey], *, confirming: int = 0) -> None:
         """Run these cases once on both sides, before the first runs of all cases. `confirming`: as
         in `first`."""
         self._repeats = 1
-        self._confirming = confirming
+        self.confirming = confirming
         self._carry_out(trials.first_rounds(1), only=cases)
 
     def _is_open(self, task: Task) -> bool:
         return task.key not in self.sides[task.side].graded
-
-    def note_failure(self) -> None:
-        """Note that a run of either side failed and may need reruns."""
-        self.budget.keep_back(self._confirming)
 
     def _retry_lost(self) -> None:
         """Rerun, once, the few trials that failed because of a provider. They run at the end, when

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,
+    UNANSWERED,
     AgentFailure,
     Case,
     Content,
@@ -213,6 +215,37 @@ class TrialRunner:
                 f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
                 detail=traceback.format_exc(limit=-8),
             )
+
+
+FAILURES_OF_DOWN = 3
+
+
+class Outage:
+    """Whether the services of an agent are down: they have never answered, and `FAILURES_OF_DOWN`
+    trials failed one after another. Trials that run at the same time count as one. Thread-safe.
+
+    `failure`: the last one if they are down. An answer ends it for good."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._latest_end = -math.inf
+        self.failure: AgentFailure | None = None
+
+    def note(self, outcome: Outcome, *, started_at: float) -> None:
+        """Count a trial that has ended. `started_at`: in `time.monotonic` seconds."""
+        with self._lock:
+            if (
+                not isinstance(outcome, AgentFailure)
+                or outcome.partial
+                or outcome.kind not in UNANSWERED
+            ):
+                self._latest_end = math.inf
+                self.failure = None
+            elif started_at > self._latest_end:
+                self._latest_end = time.monotonic()
+                self._count += 1
+                self.failure = outcome if self._count >= FAILURES_OF_DOWN else None
 
 
 NAIVE_MESSAGE = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"

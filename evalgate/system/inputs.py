@@ -98,9 +98,9 @@ class Snapshot:
     """The checkout at `top`, as it is on disk at construction.
 
     `apart`: excluded folders, absolute or relative to the top. `environments`: relative paths of
-    folders that are excluded because they have a `pyvenv.cfg`. `is_excluded`: True for a file that
-    does not count among `names`: nothing looks for it without opening it. `is_committed`: True if a
-    commit has files in a folder, which could hide behind such a file."""
+    folders that are excluded because they have a `pyvenv.cfg`, or ignore themselves. `is_excluded`:
+    True for a file that does not count among `names`: nothing looks for it without opening it.
+    `is_committed`: True if a commit has files in a folder, which could hide behind such a file."""
 
     def __init__(
         self,
@@ -185,7 +185,12 @@ class Snapshot:
             except OSError:
                 continue  # a folder that cannot be listed has no answers
             parent, name = _split(folder)
-            is_environment = "pyvenv.cfg" in names and folder != "."
+            # tools mark what they leave with a .gitignore of `*`
+            is_ignored = (
+                names.get(".gitignore") == FILE
+                and _first_bytes(f"{self._top}/{folder}/.gitignore").strip() == b"*"
+            )
+            is_environment = ("pyvenv.cfg" in names or is_ignored) and folder != "."
             if is_environment and not self._is_committed(Path(self._top, folder)):
                 self.environments.append(folder)
                 self._folders[parent][name] = APART + FOLDER
@@ -443,11 +448,15 @@ def _digest(parts: Iterable[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _is_hash_based(place: str) -> bool:
-    """True if bytecode runs instead of its source, whatever its time and size."""
+def _first_bytes(place: str) -> bytes:
     try:
         with Path(place).open("rb") as file:
-            header = file.read(8)
+            return file.read(8)
     except OSError:
-        return False
+        return b""
+
+
+def _is_hash_based(place: str) -> bool:
+    """True if bytecode runs instead of its source, whatever its time and size."""
+    header = _first_bytes(place)
     return len(header) == 8 and bool(header[4] & 1)

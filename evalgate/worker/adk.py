@@ -105,19 +105,25 @@ def instrument() -> tuple[Any, ...]:
         )
         for plugin_class in (AfterCalls, BeforeCalls)
     )
-    last_plugin.retry_options = retry_options()
+    first_plugin.before_calls = last_plugin
     return first_plugin, last_plugin
 
 
 class BeforeCalls:
-    """Notes the start of each model and tool call, and asks the client to retry; see BasePlugin."""
+    """Notes the start of each model and tool call, and asks the client to retry; see BasePlugin. A
+    service that has not answered yet, also with an error, is not waited for: it may be down."""
 
     retry_options: Any = None
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Note the start of a model call."""
         if self.retry_options is not None:
-            _set_retries(llm_request, self.retry_options)
+            from google.genai import types
+
+            llm_request.config = llm_request.config or types.GenerateContentConfig()
+            http_options = llm_request.config.http_options or types.HttpOptions()
+            http_options.retry_options = http_options.retry_options or self.retry_options
+            llm_request.config.http_options = http_options
         if watch := server.CURRENT.get():
             agent = callback_context.agent_name
             watch.begins("model", _key(callback_context), agent=agent, request=llm_request)
@@ -136,10 +142,14 @@ class AfterCalls:
     """Notes the end of each model and tool call, before other plugins change the answer; see
     BasePlugin."""
 
+    before_calls: Any
+
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
         if watch := server.CURRENT.get():
             answer = fields.get("llm_response")
+            if answer is not None or errors.status_of(fields.get("error")):
+                self.before_calls.retry_options = retry_options()
             # before callbacks of the agent change it, and also for agents within tools, whose
             # events are not sent
             watch.ends(
@@ -172,19 +182,8 @@ def retry_options() -> Any:
     options_class = getattr(types, "HttpRetryOptions", None)
     if options_class is None:
         return None
-    codes = [408, 429, 500, 502, 503, 504]
-    return options_class(
-        attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes
-    )
-
-
-def _set_retries(request: Any, options: Any) -> None:
-    from google.genai import types
-
-    request.config = request.config or types.GenerateContentConfig()
-    request.config.http_options = request.config.http_options or types.HttpOptions()
-    if request.config.http_options.retry_options is None:
-        request.config.http_options.retry_options = options
+    # the statuses and the growing delays are google-genai's defaults
+    return options_class(attempts=7, initial_delay=5.0, max_delay=120.0)
 
 
 # --- loading the agent as `adk eval` and `adk web` do ---

@@ -16,6 +16,7 @@ from .pipe import Message
 RATE_LIMITED = "rate_limited"
 UNREACHABLE = "unreachable"
 MODEL_ERROR = "model_error"
+UNAUTHORIZED = "unauthorized"
 RAISED = "raised"
 
 NETWORK_MODULES = frozenset({
@@ -32,8 +33,11 @@ STATUS_WORDS = {
 }  # fmt: skip
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
-PYDANTIC_DETAIL = re.compile(r" \[type=\w+, input_value=[^\n]*|For further information visit \S+")
-"""What pydantic adds to its messages: parts of the input, which may be those of a secret."""
+NOISE = re.compile(
+    r" \[type=\w+, input_value=[^\n]*|For further information visit \S+| at 0x[0-9a-fA-F]+"
+)
+"""What pydantic adds to its messages: parts of the input, which may be those of a secret. Addresses
+in memory: reports group cases by message."""
 FRAMES_KEPT = 12
 
 REFUSALS = frozenset({
@@ -86,9 +90,8 @@ class ModelAnsweredError(Exception):
             "kind": kind_of_status(code) or MODEL_ERROR,
             "message": text,
             "detail": "",
+            "code": code,
         }
-        if code is not None:
-            self.description["code"] = code
 
 
 def name_of_code(error_code: Any) -> str:
@@ -157,13 +160,11 @@ def describe(error: BaseException) -> Message:
         "kind": kind,
         "message": sentence(error),
         "detail": user_traceback(error),
+        "code": code,
+        "retry_after_s": retry_after_s,
     }
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
-    if code is not None:
-        description["code"] = code
-    if retry_after_s is not None:
-        description["retry_after_s"] = retry_after_s
     return description
 
 
@@ -193,7 +194,7 @@ def sentence(error: BaseException) -> str:
             f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else ""
         )
     try:
-        text = " ".join(PYDANTIC_DETAIL.sub("", str(error)).split())
+        text = " ".join(NOISE.sub("", str(error)).split())
     except Exception:
         text = ""
     if len(text) > 1000:
@@ -309,31 +310,32 @@ def _package_of(module: str) -> str:
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
-    code = _status_of(error)
+    code = status_of(error)
     kind = kind_of_status(code)
     if kind is not None:
         return kind, code
-    is_remote = _from_remote_module(error)
-    if is_remote and NETWORK_NAMES.search(type(error).__name__):
-        return UNREACHABLE, code
+    name = type(error).__name__
     if (
-        isinstance(error, ConnectionError)
-        or type(error).__name__ == "gaierror"
+        (NETWORK_NAMES.search(name) and _from_remote_module(error))
+        or isinstance(error, ConnectionError)
+        or name == "gaierror"
         or _mcp_server(error)
     ):
         return UNREACHABLE, code
-    if code is not None and is_remote:
-        return MODEL_ERROR, code
+    if code is not None:
+        # the Gemini API answers 400 to a wrong key
+        return UNAUTHORIZED if "API_KEY_INVALID" in str(error) else MODEL_ERROR, code
     return RAISED, None
 
 
-def _from_remote_module(error: BaseException) -> bool:
+def _from_remote_module(error: BaseException | None) -> bool:
     """True if a base class of the error belongs to a network library: google-adk wraps
     google-genai's errors in its own classes."""
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
 
 
-def _status_of(error: BaseException) -> int | None:
+def status_of(error: BaseException | None) -> int | None:
+    """The HTTP status of an error; None if it has none."""
     if not _from_remote_module(error):
         return None
     for holder in (error, getattr(error, "response", None)):
@@ -377,6 +379,8 @@ def kind_of_status(code: int | None) -> str | None:
     """The kind of an error with this HTTP status; None if the status does not say it."""
     if code == 429:
         return RATE_LIMITED
+    if code in (401, 402, 403, 407):
+        return UNAUTHORIZED
     if code == 408 or (code is not None and code >= 500):
         return UNREACHABLE
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import importlib.util
 import io
 import re
@@ -45,6 +46,41 @@ def serve() -> None:
     argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[assignment,method-assign]  # replaces it
 
 
+def _serve_commands(module: str) -> None:
+    """The same for commands of Click, or of Typer's own copy of it."""
+    try:
+        command_class = importlib.import_module(module).Command
+    except ImportError:
+        return
+    make_context = command_class.make_context
+
+    def made(command: Any, info_name: Any, args: Any, *more: Any, **settings: Any) -> Any:
+        typist = TYPIST.get()
+        if typist is not None and not args:
+            args = [*_parameters(command, typist)]
+        return make_context(command, info_name, args, *more, **settings)
+
+    command_class.make_context = made
+
+
+def _parameters(command: Any, typist: Callable[[], str]) -> Iterator[str]:
+    """Values for what a command requires, as in `_arguments`; the first command of a group."""
+    if not getattr(command, "invoke_without_command", True):
+        yield from [*command.commands][:1]
+    for parameter in command.params:
+        if parameter.required:
+            yield from parameter.opts[:1] if parameter.param_type_name == "option" else ()
+            kind = getattr(parameter, "type", None) or parameter.type_descriptor
+            name = getattr(kind, "name", None) or kind.annotation
+            yield _text_for(getattr(kind, "choices", None), name, typist)
+
+
+def _text_for(choices: Any, kind: Any, typist: Callable[[], str]) -> str:
+    for choice in choices or ():
+        return str(getattr(choice, "value", choice))
+    return "1" if kind in (int, float, "integer", "float") else typist()
+
+
 def _arguments(parser: Any, typist: Callable[[], str]) -> Iterator[str]:
     """Values for the arguments that a parser requires: the first choice, 1, or what is typed."""
     fields = vars(parser)  # argparse shows its arguments nowhere else
@@ -52,10 +88,8 @@ def _arguments(parser: Any, typist: Callable[[], str]) -> Iterator[str]:
     actions = [action for action in fields["_actions"] if action.required]
     for action in [*actions, *(vars(group)["_group_actions"][0] for group in groups)]:
         yield from action.option_strings[:1]
-        if action.choices:
-            yield str(next(iter(action.choices)))
-        elif action.nargs != 0:
-            yield "1" if action.type in (int, float) else typist()
+        if action.nargs != 0:
+            yield _text_for(action.choices, action.type, typist)
 
 
 def answering(module: str) -> Callable[[str], str]:
@@ -66,7 +100,11 @@ def answering(module: str) -> Callable[[str], str]:
     serve()
     spec = importlib.util.find_spec(module)
     with open(str(spec and spec.origin), encoding="utf-8", errors="replace") as file:
-        takes_argument = _ARGUMENT.search(file.read()) is not None
+        code = file.read()
+    takes_argument = _ARGUMENT.search(code) is not None
+    if "click" in code or "typer" in code:
+        _serve_commands("click")
+        _serve_commands("typer._click")
 
     def answer(text: str) -> str:
         texts = [text]

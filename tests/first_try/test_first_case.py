@@ -130,6 +130,9 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
           "    print('hello', p.parse_args().prompt)\nif __name__ == '__main__':\n    main()\n",
           "desk.py": "def look():\n    import anthropic\n", "sum.py": "print(int(input()) + 1)\n"},
          {"driver": "python", "call": "main:__main__"}),
+        ({"main.py": "import click, openai\n@click.command()\n@click.argument('prompt')\n"
+          "def main(prompt):\n    print('hello', prompt)\nif __name__ == '__main__':\n    main()\n", "openai.py": ""},
+         {"driver": "python", "call": "main:__main__"}),
     ],
 )  # fmt: skip
 def test_a_plain_function(tmp_path: Path, files: Mapping[str, str], use: dict[str, str]) -> None:

@@ -202,7 +202,7 @@ def test_an_agent_whose_model_fails_is_not_measured_and_its_429_holds_the_next_t
     root = repository.write(tmp_path, python=adk, samples=1)
     code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
     assert code == 3, said
-    assert failures(results) == {"rate_limited": 1, "unreachable": 1, "model_error": 1}
+    assert failures(results) == {"rate_limited": 1, "unreachable": 1, "unauthorized": 1}
     assert all(reasons == {"agent_failed"} for reasons in scores(results).values())
     # nobody judges what did not happen
     assert {record.model for record in llmock.requests} == {AGENT_MODEL}

@@ -189,7 +189,7 @@ def test_a_conversation(server: Server) -> None:
         ),
         ("status/500", FailureKind.UNREACHABLE, "HTTP status 500"),
         ("status/503", FailureKind.UNREACHABLE, "HTTP status 503"),
-        ("status/401", FailureKind.RAISED, "HTTP status 401"),
+        ("status/401", FailureKind.UNAUTHORIZED, "HTTP status 401"),
         ("nowhere", FailureKind.RAISED, "HTTP status 404"),
         ("hang", FailureKind.TIMEOUT, "the agent timed out after 1.0 s for the turn"),
         ("trickle", FailureKind.TIMEOUT, "the agent timed out after 1.0 s for the turn"),

@@ -184,7 +184,7 @@ def test_the_conversation_goes_on_with_what_the_endpoint_names() -> None:
         (408, FailureKind.UNREACHABLE),
         (500, FailureKind.UNREACHABLE),
         (503, FailureKind.UNREACHABLE),
-        (401, FailureKind.RAISED),
+        (401, FailureKind.UNAUTHORIZED),
         (404, FailureKind.RAISED),
         (302, FailureKind.RAISED),  # a redirect to nowhere
     ],

@@ -175,7 +175,9 @@ def test_only_rules_that_can_explain_a_failure_are_named(
     assert (f"`{edit.subject}`" in shown) == is_named
 
 
-@pytest.mark.parametrize("render", [comment.render, comment.render_summary, html_report.render])
+@pytest.mark.parametrize(
+    "render", [comment.render, comment.render_summary, html_report.render, terminal.render]
+)
 @pytest.mark.parametrize("by_base", [True, False])
 def test_that_the_bases_rules_decided_is_said(render: object, *, by_base: bool) -> None:
     shown = "".join(render(beside(policy("alpha"), verdict="fail", by_base=by_base)))  # type: ignore[operator]

@@ -234,6 +234,49 @@ def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
 
 
 @pytest.mark.parametrize(
+    ("kind", "answered", "at_once", "asked"),
+    [
+        # three in a row, and no answer before them
+        (FailureKind.UNREACHABLE, {}, 1, 3),
+        (FailureKind.UNAUTHORIZED, {}, 1, 3),
+        # those of one moment count as one
+        (FailureKind.UNREACHABLE, {}, 4, 12),
+        # something was measured, early or late
+        (FailureKind.UNREACHABLE, {"c0"}, 1, 20),
+        (FailureKind.UNREACHABLE, {"c2"}, 1, 20),
+        # a provider that limits its rate answers, and so does an agent that crashes
+        (FailureKind.RATE_LIMITED, {}, 1, 20),
+        (FailureKind.RAISED, {}, 1, 20),
+    ],
+)
+def test_an_agent_whose_services_never_answer_is_not_asked_on_and_on(
+    tmp_path: Path, kind: FailureKind, answered: set[str], at_once: int, asked: int
+) -> None:
+    meeting = threading.Barrier(at_once)
+
+    def fail(key: TrialKey, turn: int) -> None:
+        if asked < 20:
+            meeting.wait(10)
+        if key.case_id not in answered:
+            raise AgentFailed(AgentFailure(kind=kind, message="nobody is there"))
+
+    agent = fakes.FakeAgent(fail)
+    suites = (fakes.suite("b", *(fakes.case(f"c{number}") for number in range(20))),)
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        session = session_of(concurrency=at_once)
+        side = side_of(session, journal, agent, suites=suites)
+        session.first(1)
+        run = session.run(side)
+        assert journal.trials == asked  # a resumed run asks the others
+    assert len(agent.asked) == asked
+    assert len(run.trials) == 20
+    assert sum(not trial.attempts for trial in run.trials) == 20 - asked
+    assert {trial.failure and trial.failure.message for trial in run.trials} - {None} == {
+        "nobody is there"
+    }
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"environment": "v2"},  # another agent

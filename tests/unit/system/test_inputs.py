@@ -357,6 +357,16 @@ def test_no_commit_hides_a_folder_behind_an_environment(tmp_path: Path) -> None:
     assert [after.answer(asked) == answers[asked] for asked in answers] == [True, False, False]
 
 
+def test_what_a_tool_left_behind_is_no_difference_between_two_checkouts(tmp_path: Path) -> None:
+    plant(tmp_path / "one", {"sub/evalgate-report/.gitignore": "*\n", "sub/evalgate-report/a": ""})
+    plant(tmp_path / "one", {"sub/.gitignore": "*.log\n", "sub/b.log": "1"})
+    (tmp_path / "two").mkdir()
+    one, two = Snapshot(tmp_path / "one"), Snapshot(tmp_path / "two")
+    assert list(one.differing(two)) == ["sub/.gitignore", "sub/b.log"]
+    # it may hold what the agent reads
+    assert one.answer("file sub/evalgate-report/a") != one.answer("file sub/evalgate-report/a")
+
+
 def test_what_differs_between_two_checkouts(tmp_path: Path) -> None:
     plant(tmp_path / "one", {"a.py": "1", "b/c.md": "2", "d": "3"})
     plant(tmp_path / "two", {"a.py": "1", "b/c.md": "other", "e": "4"})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
 from functools import partial
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+from google.genai import errors as genai_errors
 
-from evalgate.worker import adk, modules
+from evalgate.worker import adk, modules, server
 
 
 def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(
@@ -51,3 +54,35 @@ def test_an_old_google_adk_is_run_without_what_it_does_not_have(
         author="bot", content=None, usage_metadata=None, is_final_response=lambda: True
     )
     assert adk._event(event) == {"author": "bot", "final": True}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempts"),
+    [
+        ({}, None),  # before any outcome
+        ({"error": ConnectionRefusedError("nobody listens")}, None),
+        ({"error": genai_errors.ServerError(503, {})}, 7),  # overloaded, but there
+        ({"llm_response": SimpleNamespace()}, 7),
+    ],
+)
+def test_only_a_service_that_has_answered_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, outcome: dict[str, Any], attempts: int | None
+) -> None:
+    base_plugin = ModuleType("google.adk.plugins.base_plugin")
+    base_plugin.BasePlugin = SimpleNamespace  # type: ignore[attr-defined]
+    for name in ("google.adk", "google.adk.plugins"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, base_plugin.__name__, base_plugin)
+    first, last = adk.instrument()
+    context = SimpleNamespace(invocation_id="1", agent_name="bot")
+    request = SimpleNamespace(config=None)
+    watch = SimpleNamespace(begins=lambda *_, **__: None, ends=lambda *_, **__: None)
+    token = server.CURRENT.set(watch)  # type: ignore[arg-type]
+    try:
+        if outcome:
+            asyncio.run(first.after_model_callback(callback_context=context, **outcome))
+        asyncio.run(last.before_model_callback(callback_context=context, llm_request=request))
+    finally:
+        server.CURRENT.reset(token)
+    options = request.config and request.config.http_options.retry_options
+    assert (options and options.attempts) == attempts

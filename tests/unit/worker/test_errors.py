@@ -53,7 +53,14 @@ class MineError(Exception):
         (genai(503), "unreachable", 503),
         (genai(408), "unreachable", 408),
         (genai(400), "model_error", 400),
-        (genai(403), "model_error", 403),
+        (genai(403), "unauthorized", 403),
+        (StatusError(401), "unauthorized", 401),
+        # as the Gemini API refuses a wrong key
+        (
+            genai_errors.ClientError(400, {"error": {"details": [{"reason": "API_KEY_INVALID"}]}}),
+            "unauthorized",
+            400,
+        ),
         (StatusError(429), "rate_limited", 429),
         (StatusError(529), "unreachable", 529),
         # no connection
@@ -124,6 +131,11 @@ def test_the_cause_decides_where_the_exception_says_nothing() -> None:
     group = Exception("several")
     group.exceptions = (ValueError("x"), genai(503))  # type: ignore[attr-defined]
     assert errors.describe(raised(group))["kind"] == "unreachable"
+
+
+def test_the_same_failure_has_the_same_message() -> None:
+    said = {errors.describe(raised(OSError(f"no route to {object()!r}")))["message"] for _ in "ab"}
+    assert said == {"OSError: no route to <object object>"}
 
 
 def test_causes_in_a_circle_end() -> None:

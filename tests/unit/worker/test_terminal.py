@@ -7,11 +7,47 @@ import builtins
 import sys
 from pathlib import Path
 
+import click
 import pytest
+import typer.core
 
 from evalgate.worker import terminal
 
 PARSER = "import argparse\np = argparse.ArgumentParser()\n"
+
+CLICK = """
+import click
+@click.command()
+@click.argument("text")
+@click.option("--n", type=int, required=True)
+@click.option("--how", type=click.Choice(["a", "b"]), required=True)
+@click.option("--more")
+def main(text, n, how, more):
+    click.echo(f"{text} {n} {how}")
+main()
+"""
+CLICK_GROUP = """
+import click
+@click.group()
+def main(): ...
+@main.command()
+@click.argument("text")
+def ask(text):
+    print("heard", text)
+@main.command()
+def other(): ...
+main()
+"""
+TYPER_APP = """
+import typer
+app = typer.Typer()
+@app.command()
+def say(text: str):
+    print(text)
+@app.command()
+def other(): ...
+app()
+"""
 
 
 @pytest.fixture
@@ -19,6 +55,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["agent"])
     monkeypatch.setattr(builtins, "input", builtins.input)
+    for command in (click.Command, typer.core.TyperCommand.__mro__[1]):
+        monkeypatch.setattr(command, "make_context", command.make_context)
     parse = argparse.ArgumentParser.parse_known_args
     monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse)
     terminal.TYPIST.set(None)
@@ -40,6 +78,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (PARSER + "s = p.add_subparsers(required=True, dest='verb')\ns.add_parser('ask').add_argument('text')\n" +
          "a = p.parse_args()\nprint(a.verb, a.text)", "ask hello"),
         ("import sys\nprint(input())\nsys.exit()", "hello"),
+        # Click, and Typer; the first command of a group
+        (CLICK, "hello 1 a"),
+        (CLICK_GROUP, "heard hello"),
+        ("import typer\ndef main(text: str, n: int): print(text, n)\ntyper.run(main)", "hello 1"),
+        (TYPER_APP, "hello"),
     ],
 )  # fmt: skip
 def test_what_is_typed_and_printed(module: Path, code: str, printed: str) -> None:
