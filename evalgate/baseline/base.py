@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import agents as agents_module, criteria
+from evalgate import agents as agents_module
 from evalgate.agents import opening
 from evalgate.config import load, places
 from evalgate.config.context import Context
@@ -618,7 +618,7 @@ def _unselected(
     all."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
-        discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
+        discovery = discover.discover(unselected, tree=tree)
     except NothingToDo:
         return None
     eval_sets = {suite.key: suite.eval_set for suite in head_suites}

@@ -33,7 +33,7 @@ from evalgate.formats import (
     kind,
     recordings,
 )
-from evalgate.judges import base, cache, prompting
+from evalgate.judges import base, prompting, replay
 from evalgate.judges.prompting import Reply
 from evalgate.model import (
     AgentDetails,
@@ -468,7 +468,7 @@ def _read_reply(data: bytes) -> None:
     generate.parse(text)
     vertex_service.parse(text)
     with suppress(ValueError):
-        cache.parse_entry(text)
+        replay.parse_entry(text)
 
 
 def _replies() -> list[bytes]:
