@@ -1,10 +1,11 @@
 """Extensions of evalgate by packages, with our own wings among them, found by their entry points
-(docs/extending.md)."""
+(docs/extending.md); and the command that installs an optional part of evalgate."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from evalgate.values import frozen_dataclass
 
 OURS = "evalgate_action"
 PREFIX = "evalgate."
+DISTRIBUTION = "evalgate-action"
 Row = TypeVar("Row")
 
 
@@ -142,3 +144,22 @@ class Command(NamedTuple):
     name: str
     about: str
     target: str
+
+
+def install_command(extra: str) -> str:
+    """The command that installs the packages of an extra. It names the packages, since every index
+    has them, and uses uv, which evalgate includes."""
+    from importlib import metadata  # noqa: PLC0415 - takes longer than `--help` may
+
+    try:
+        requirements = metadata.requires(DISTRIBUTION) or ()
+    except metadata.PackageNotFoundError:  # a checkout on PYTHONPATH
+        requirements = ()
+    split_requirements = (requirement.partition(";") for requirement in requirements)
+    packages = [
+        name.strip()
+        for name, _, marker in split_requirements
+        if marker.replace('"', "'").strip() == f"extra == '{extra}'"
+    ]
+    python = shlex.quote(sys.executable)
+    return f"{python} -m uv pip install --python {python} {shlex.join(packages or [f'{DISTRIBUTION}[{extra}]'])}"

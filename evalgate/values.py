@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import functools
 import hashlib
 import json
@@ -54,6 +55,11 @@ def member(document: Any, key: str) -> Any:
     return document.get(key) if isinstance(document, Mapping) else None
 
 
+def matches_any(name: str, globs: Iterable[str]) -> bool:
+    """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
 def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
     """The mapping without these keys."""
     return {key: value for key, value in mapping.items() if key not in keys}
@@ -71,6 +77,13 @@ def mapped_json(
     if isinstance(document, list | tuple):
         return [mapped_json(member, change, key=key) for member in document]
     return change(document)
+
+
+def mapped_texts(document: Any, change: Callable[[str], str]) -> Any:
+    """The same JSON with `change` applied to every text and key."""
+    return mapped_json(
+        document, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf, key=change
+    )
 
 
 @dataclass_transform(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -16,6 +15,7 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
+from evalgate.values import JsonObject
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -52,7 +52,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults: dict[str, Any] = {}
+    defaults: JsonObject = {}
     if settings.python != "auto":
         defaults["python"] = settings.python
     if settings.requirements:

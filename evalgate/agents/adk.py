@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -23,6 +23,7 @@ from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.worker_process import Launch
 from evalgate.text import words
+from evalgate.values import Json
 
 
 class AdkOptions(PythonOptions):
@@ -95,7 +96,7 @@ class AdkDriver(AgentDriver):
             option="path", message=message, hint=_path_hint(text, checkout.agent_folders())
         )
 
-    def label(self, options: Mapping[str, Any]) -> str:
+    def label(self, options: Json) -> str:
         """The agent's path."""
         return super().label({"path": ".", **options})
 

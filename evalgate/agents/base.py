@@ -3,6 +3,7 @@ calls."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evalgate.config.gate_file import RuleShape
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -39,10 +41,8 @@ LABEL_WIDTH = 100
 # --- tools: the calls that a worker asks about, and the answers ---
 
 
-class ToolFile(BaseModel):
+class ToolFile(RuleShape):
     """A part of a cassette or of a mock file; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ToolMode(enum.StrEnum):
@@ -92,31 +92,24 @@ class ToolError:
     message: str = ""
 
 
-@frozen_dataclass
-class ToolReply:
-    """The result of a call: any JSON, or an error.
+class ToolReply(BaseModel):
+    """The result of a call, also among the fields of a file or a message: any JSON, or an error,
+    with which the response does not count.
 
     `effects`: its other effects on the session (ADK: `state_delta` and other actions), which only
     the worker reads."""
 
     response: Any = None
     error: ToolError | None = None
-    effects: Json | None = None
-
-
-class ToolOutcome(BaseModel):
-    """The result of a call among the fields of a file or a message."""
-
-    response: Any = None
-    error: ToolError | None = None
     effects: JsonObject | None = None
 
-    @property
-    def reply(self) -> ToolReply:
-        """The result as a value; an error has no response."""
-        return ToolReply(
-            response=None if self.error else self.response, error=self.error, effects=self.effects
-        )
+    def outcome(self) -> JsonObject:
+        """The response or the error, and effects if there are any, as JSON."""
+        if self.error is not None:
+            outcome: JsonObject = {"error": dataclasses.asdict(self.error)}
+        else:
+            outcome = {"response": self.response}
+        return {**outcome, "effects": self.effects} if self.effects else outcome
 
 
 @frozen_dataclass
@@ -334,10 +327,8 @@ class Checkout(Protocol):
         """JSON files that are not evaluation files."""
 
 
-class DriverOptions(BaseModel):
+class DriverOptions(RuleShape):
     """The options of an agent as a user writes them; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AgentDriver(ABC):

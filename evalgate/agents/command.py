@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -23,6 +22,7 @@ from evalgate.agents.base import (
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.worker_process import Launch
 from evalgate.text import plain
+from evalgate.values import Json
 
 
 class CommandOptions(DriverOptions):
@@ -88,7 +88,7 @@ class CommandDriver(AgentDriver):
             message=f"the working directory of the agent's command does not exist: `{folder}`",
         )
 
-    def label(self, options: Mapping[str, Any]) -> str:
+    def label(self, options: Json) -> str:
         """The command, and its folder if it is not the root."""
         command = options.get("command", "")
         folder = str(options.get("cwd", "."))

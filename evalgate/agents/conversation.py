@@ -31,7 +31,6 @@ from evalgate.agents.protocol import (
     TraceMessage,
     TurnFailed,
 )
-from evalgate.agents.tools import cassette
 from evalgate.agents.worker_process import Mail, Phase, Step, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
@@ -50,7 +49,7 @@ from evalgate.model import (
     TurnSetup,
 )
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor
+from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 
 
 class Stopwatch:
@@ -86,7 +85,7 @@ class TraceRoom:
 
     def fit(self, records: Sequence[Json], redact: Redactor) -> tuple[Json, ...]:
         """The records without secrets if all of them fit, else one entry with their number."""
-        trace = [cassette.redacted(record, redact) for record in records]
+        trace = [mapped_texts(record, redact) for record in records]
         size = len(json.dumps(trace, ensure_ascii=False))
         with self._lock:
             self._left -= size
@@ -148,7 +147,7 @@ class ToolCalls:
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
             )
         self._running.discard(tool_result.call)
-        self._tools.keep(self._asked[tool_result.call], tool_result.reply)
+        self._tools.keep(self._asked[tool_result.call], tool_result)
         return None
 
     def due_in(self) -> float | None:
@@ -177,11 +176,12 @@ class ToolCalls:
 _WAITED_FOR = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
 
-def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn") -> str:
-    """The message for a timeout of the whole `case`, or of one turn."""
+def timed_out(limits: AgentLimits, *, case: bool, activity: str = "") -> str:
+    """The message for a timeout of the whole `case`, or of one turn, with the setting."""
     if case:
-        return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
-    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{activity}"
+        return f"the case timed out after {words.seconds(limits.case_timeout_s)} (`case-timeout`)"
+    time = words.seconds(limits.turn_timeout_s)
+    return f"the agent timed out after {time} (`turn-timeout`){activity}"
 
 
 class Turns:
@@ -276,9 +276,9 @@ class WorkerConversation(Turns):
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
         self._open = True
-        self._session_input = case.session or SessionInput()
+        session = case.session or SessionInput()
         # the session starts with the state of the first turn, because every worker supports that
-        self._state = {**self._session_input.state, **case.setup_of(0).state}
+        self._state = {**session.state, **case.setup_of(0).state}
         self.takes_history = worker.takes_history
         if tools is not None and tools.is_optional and not worker.asks:
             self._refuse_mocks()
@@ -293,7 +293,7 @@ class WorkerConversation(Turns):
                 self._say(
                     protocol.start(
                         self._box.name,
-                        self._session_input,
+                        session,
                         self._state,
                         seed=seed,
                         history=case.history if worker.takes_history else (),
@@ -502,7 +502,7 @@ class WorkerConversation(Turns):
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        activity = _WAITED_FOR.get(self._box.phase, " for the turn")
+        activity = _WAITED_FOR.get(self._box.phase, "")
         boxes = self._worker.boxes
         case = (
             self.watch.seconds - self._stalled_s - boxes.stalled_s(self._box)

@@ -44,9 +44,8 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, Redactor, mapped_json, member
+from evalgate.values import Environ, Json, JsonObject, Redactor, mapped_json, member
 from evalgate.worker import errors
-from evalgate.worker.stops import STOPS
 
 if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult
@@ -168,7 +167,7 @@ class AdkServerConversation(EndpointTurns):
         events = self._events(answer)
         for event in events:
             code = event.error_code
-            if code and code not in STOPS and event.content is None:
+            if code and code not in errors.STOPS and event.content is None:
                 description = errors.ModelAnsweredError(code, event.error_message).description
                 raise self.failed(FailureKind(description["kind"]), description["message"])
         invocation = adk_shapes.turn_of_steps(
@@ -243,7 +242,7 @@ class EndpointConversation(EndpointTurns):
                 ("assistant", turns.answer(turn)),
             )
         ]
-        self._values: dict[str, Any] = {
+        self._values: JsonObject = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
             "user_id": session.user_id,
             "app_name": session.app_name,

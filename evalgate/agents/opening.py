@@ -147,12 +147,11 @@ def open_agents(
                 elif context.host is not None:
                     pools[key] = context.host(setting)
                 else:
-                    full_use = _with_python(
-                        use, root=root, lender=settings.root, environ=context.environ
-                    )
-                    driver = agents.DRIVERS[full_use.driver]
-                    agent = driver.open(agents.options_of(full_use), setting)
-                    is_remote = agents.is_remote(full_use)
+                    python = missing_python(use, root=root, lender=settings.root)
+                    if python and _is_lent(python, settings.root, context.environ):
+                        use = use.with_options({**use.options, "python": str(python)})
+                    agent = agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
+                    is_remote = agents.is_remote(use)
                     pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
@@ -230,7 +229,8 @@ def _setting(
 
 
 def absent(reason: str, **marks: bool) -> AgentUse:
-    """An agent for which every trial ends with NO_RECORDING and this reason."""
+    """An agent for which every trial ends with NO_RECORDING and this reason. `unusable`: its own
+    side's configuration prevents opening it."""
     return AgentUse(driver=AgentUse.ABSENT, options={"why": reason, **marks})
 
 
@@ -245,16 +245,6 @@ def is_missing(use: AgentUse) -> bool:
     return use.is_absent and bool(use.options.get("missing"))
 
 
-def unusable(reason: str) -> AgentUse:
-    """An agent that cannot be opened because of its own side's configuration."""
-    return absent(reason, unusable=True)
-
-
-def is_unusable(use: AgentUse) -> bool:
-    """True if its own side's configuration prevents opening it."""
-    return use.is_absent and bool(use.options.get("unusable"))
-
-
 def missing_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
@@ -263,23 +253,12 @@ def missing_pythons(
     paths = dict.fromkeys(
         path for use in uses if (path := missing_python(use, root=root, lender=lender)) is not None
     )
-    return tuple(
-        (str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ))
-        for path in paths
-    )
+    return tuple((str(path.relative_to(lender)), _is_lent(path, lender, environ)) for path in paths)
 
 
-def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
-    """The agent with head's virtual environment, if it has no other and may use that one."""
-    python = missing_python(use, root=root, lender=lender)
-    if python is None or not _is_lent(python, lender=lender, environ=environ):
-        return use
-    return use.with_options({**use.options, "python": str(python)})
-
-
-def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
-    """True if git does not contain the Python: otherwise a change could decide what runs the
-    base."""
+def _is_lent(python: Path, lender: Path, environ: Environ) -> bool:
+    """True if an agent may use head's Python: git does not contain it, otherwise a change could
+    decide what runs the base."""
     folder = python.parent.parent
     environment = folder if (folder / "pyvenv.cfg").is_file() else python
     return git.first_committed([environment], lender, environ) is None

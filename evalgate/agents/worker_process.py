@@ -47,7 +47,7 @@ from evalgate.system.process import (
     LineTooLong,
 )
 from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass, mapped_json
+from evalgate.values import Environ, Json, frozen_dataclass, mapped_texts
 from evalgate.worker import inputs
 
 EXCERPT = 200
@@ -119,18 +119,6 @@ class Mailbox:
     """The mail of one conversation, or the result of one metric, each with the steps before it.
     `steps`: those since the last mail; they wake no thread. `hear`: gets each step at once, in
     another thread."""
-
-    __slots__ = (
-        "bytes",
-        "entered",
-        "events",
-        "hear",
-        "mail",
-        "name",
-        "phase",
-        "stalled_s",
-        "steps",
-    )
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
@@ -297,13 +285,11 @@ class Launch:
         variables of `overrides` keep their values. Unchanged without a sandbox."""
         if sandbox is None:
             return self
-        placed = sandbox.copies.placed
+        placed = sandbox.placed
         return replace(
             self,
             command=tuple(map(placed, self.command)),
-            hello=mapped_json(
-                self.hello, lambda leaf: placed(leaf) if isinstance(leaf, str) else leaf
-            ),
+            hello=mapped_texts(self.hello, placed),
             cwd=placed(self.cwd),
             environment={**sandbox.environment(self.environment), **overrides},
             prefix=sandbox.agent.prefix,

@@ -547,12 +547,12 @@ def _usable(use: AgentUse, *, head_use: AgentUse | None = None) -> AgentUse:
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.unusable(str(Sentence("base_unknown_driver", use.driver)))
+        return opening.absent(str(Sentence("base_unknown_driver", use.driver)), unusable=True)
     except ValidationError as error:
         first_error = error.errors()[0]
         location = ".".join(str(step) for step in first_error["loc"])
         problem = Sentence("base_driver_options", use.driver, location, words.fault(first_error))
-        return opening.unusable(str(problem))
+        return opening.absent(str(problem), unusable=True)
     return use
 
 

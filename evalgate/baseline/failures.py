@@ -116,7 +116,7 @@ class _Causes:
         """The cause of one failure: "" if it is the base's own, None if it is unknown."""
         suite = self._own[key.suite]
         if suite.agent.is_absent:
-            return "" if opening.is_unusable(suite.agent) else None
+            return "" if suite.agent.options.get("unusable") else None
         if failure.kind not in STARTING | ANSWERING or _SHARED.search(
             f"{failure.message}\n{failure.detail}"
         ):

@@ -111,7 +111,7 @@ workflow passes it, such as for GitHub's own models."""
 
 
 class RuleShape(BaseModel):
-    """A part of the file; unknown keys are errors."""
+    """A part of what people write, in this file or elsewhere; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate import config
 from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import LONGEST_S, GateFile
+from evalgate.config.gate_file import LONGEST_S, GateFile, RuleShape
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
@@ -46,10 +46,8 @@ Listed = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
 
 
-class AgentBudget(BaseModel):
+class AgentBudget(RuleShape):
     """Limits on the runs of agents, both sides together; None: no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     agent_calls: int | None = Field(default=None, ge=1, description="Runs of a case.")
     tokens: int | None = Field(default=None, ge=1)

@@ -24,7 +24,7 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
-from evalgate.values import Json, Sentence
+from evalgate.values import Json, Sentence, matches_any
 
 
 class StateMatch(enum.StrEnum):
@@ -80,7 +80,7 @@ def grade(view: TrialView, *, options: StateOptions) -> Grade:
 
 
 def _without(state: Json, ignored: list[str]) -> Json:
-    return {key: value for key, value in state.items() if not json_match.matches_any(key, ignored)}
+    return {key: value for key, value in state.items() if not matches_any(key, ignored)}
 
 
 def _value_text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
 from evalgate.model import Finding, Grade, Reason, Score, TrialView, not_evaluated, turns
-from evalgate.worker.stops import REFUSALS
+from evalgate.worker.errors import REFUSALS
 
 
 def grade(view: TrialView) -> Grade:

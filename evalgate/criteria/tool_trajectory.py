@@ -30,8 +30,8 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
-from evalgate.values import Sentence, Wording
-from evalgate.worker.approval import QUESTIONS
+from evalgate.values import Sentence, Wording, matches_any
+from evalgate.worker.tools import QUESTIONS
 
 
 class MatchType(enum.StrEnum):
@@ -162,7 +162,7 @@ def _difference(
         for turn in (actual, expected)
     )
     for call in actual.tool_calls if options.forbidden_tools else ():
-        if json_match.matches_any(call.name, options.forbidden_tools):
+        if matches_any(call.name, options.forbidden_tools):
             return Sentence("call_forbidden", _call_text(call))
     match options.match_type:
         case MatchType.EXACT:
@@ -228,7 +228,7 @@ def _without_extras(
     also tried as an expected call."""
     positions = {0}
     for actual_call in actual:
-        is_extra = json_match.matches_any(actual_call.name, options.allow_extra_tools)
+        is_extra = matches_any(actual_call.name, options.allow_extra_tools)
         next_positions = {
             position + 1
             for position in positions
@@ -237,9 +237,7 @@ def _without_extras(
         positions = next_positions | positions if is_extra else next_positions
     if len(expected) in positions:
         return expected
-    return [
-        call for call in actual if not json_match.matches_any(call.name, options.allow_extra_tools)
-    ]
+    return [call for call in actual if not matches_any(call.name, options.allow_extra_tools)]
 
 
 def _call_text(call: ToolCall | None) -> str:

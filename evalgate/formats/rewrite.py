@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import stat
-from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Any
 
 from evalgate import errors
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.formats.json_source import JsonFault, JsonText, Path
+from evalgate.system.files import new_file
 from evalgate.text import plain
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import frozen_dataclass
@@ -63,25 +62,19 @@ def save(source: Source, text: str) -> None:
     written or is read-only: replacing a file needs no permission to write into it."""
     # replace the target of a link, not the link
     path = FilePath(os.path.realpath(source.path))
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with errors.unavailable(f"{source.path} cannot be written"):
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-                raise UnavailableError(f"{source.path} is read-only")
-            with draft.open("xb") as file:
-                os.fchmod(file.fileno(), mode)
-                file.write(text.encode(source.encoding))
-                file.flush()
-                os.fsync(file.fileno())
-            if path.read_bytes() != source.data:
-                raise ConfigError(
-                    "was changed meanwhile", place=Place(str(source.path)), hint="Try again."
-                )
-            draft.replace(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    with errors.unavailable(f"{source.path} cannot be written"), new_file(path) as draft:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+            raise UnavailableError(f"{source.path} is read-only")
+        with draft.open("xb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text.encode(source.encoding))
+            file.flush()
+            os.fsync(file.fileno())
+        if path.read_bytes() != source.data:
+            raise ConfigError(
+                "was changed meanwhile", place=Place(str(source.path)), hint="Try again."
+            )
 
 
 def create(path: FilePath, text: str, *, root: FilePath) -> None:

@@ -42,7 +42,7 @@ def list_of_run(client: Client, run_id: int, *, name: str) -> list[Artifact]:
     """The artifacts of a workflow run with this `name`, one for each attempt at most, newest first.
     Raises GitHubFailed."""
     query = {"name": name, "per_page": str(github_client.PAGE_SIZE)}
-    page = client.fetch(github_client.LIST_RUN_ARTIFACTS, ArtifactPage, query=query, run_id=run_id)
+    page = client.call(github_client.LIST_RUN_ARTIFACTS, ArtifactPage, query=query, run_id=run_id)
     artifacts = [artifact for artifact in page.artifacts if artifact.name == name]
     return sorted(artifacts, key=lambda artifact: artifact.created_at or "", reverse=True)
 

@@ -4,16 +4,15 @@ limits."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from evalgate.errors import Severity
 from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, GitHubFailed, GitHubFault
 from evalgate.reports.view import Remark
 from evalgate.text import plain
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 NAME = "evalgate"
 MOST_BYTES = 65_535
@@ -56,7 +55,7 @@ def start(
         "output": _output_json(output),
     }
     link = {"details_url": details_url} if details_url else {}
-    return client.send(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
+    return client.call(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
 
 
 def update(client: Client, check: CheckRun, output: Output) -> None:
@@ -104,8 +103,8 @@ def fit(text: str, *, most_bytes: int = MOST_BYTES, note: str = _CUT_NOTE) -> st
     return (prefix.rpartition("\n")[0] or prefix) + note
 
 
-def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
-    client.send(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
+def _update(client: Client, check: CheckRun, body: Json) -> None:
+    client.call(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
 
 
 def _output_json(output: Output) -> JsonObject:

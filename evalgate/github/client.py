@@ -196,23 +196,59 @@ class Commit(_Reply):
 # ---------------------------------------------------------------------------------------
 
 
-class GitHubFault(enum.StrEnum):
-    """The kind of a failure."""
+class GitHubFault(enum.Enum):
+    """The kind of a failure: the statuses or faults that mean it, and the next step."""
 
-    UNAUTHORIZED = "unauthorized"  # 401
-    FORBIDDEN = "forbidden"  # 403 that a wait does not end
-    NOT_FOUND = "not_found"  # 404: missing, or hidden from the token
-    CONFLICT = "conflict"  # 409
-    GONE = "gone"  # 410: an expired artifact
-    INVALID = "invalid"  # 422
-    REFUSED = "refused"  # any other 4xx
-    RATE_LIMITED = "rate_limited"  # 403, 422 or 429, and the requested wait is too long
-    SERVER = "server"  # 5xx, after all tries
-    TIMEOUT = "timeout"
-    UNREACHABLE = "unreachable"  # refused, reset, no such host
-    TOO_LARGE = "too_large"
-    MALFORMED = "malformed"  # no JSON, JSON of another shape, a broken archive
-    REDIRECTED = "redirected"  # to a place that must not see the token, or in a circle
+    UNAUTHORIZED = (
+        {401},
+        "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
+    )
+    # a 403 that a wait does not end
+    FORBIDDEN = (
+        {403},
+        "The job needs `permissions: NEEDS`; a pull request from a fork never has it (docs/github.md).",
+    )
+    # missing, or hidden from the token
+    NOT_FOUND = (
+        {404},
+        "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
+    )
+    CONFLICT = ({409}, "Something else changed it at the same time; run the job again.")
+    GONE = ({410}, "It no longer exists: artifacts expire after their `retention-days`.")
+    INVALID = (
+        {413, 422},
+        "GitHub rejected the request; please report this with the message above.",
+    )
+    # a 403, 422 or 429, and the requested wait is too long
+    RATE_LIMITED = (
+        {429},
+        "Too many requests were made with this token; run the job again later.",
+    )
+    # after all tries
+    SERVER = (
+        range(500, 1000),
+        "GitHub has problems (githubstatus.com); run the job again later.",
+    )
+    TIMEOUT = ({Fault.TIMEOUT}, "GitHub or a proxy is slow; run the job again.")
+    # refused, reset, no such host
+    UNREACHABLE = (
+        {Fault.UNREACHABLE, Fault.INVALID},
+        "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
+    )
+    TOO_LARGE = ({Fault.TOO_LARGE}, "")
+    # no JSON, JSON of another shape, a broken archive
+    MALFORMED = (
+        (),
+        "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
+    )
+    # to a place that must not see the token, or in a circle
+    REDIRECTED = ({Fault.REDIRECTS}, "Check GITHUB_API_URL.")
+    REFUSED = (range(400, 500), "")  # any other 4xx
+
+    @classmethod
+    def of(cls, outcome: int | Fault) -> GitHubFault:
+        """The kind that a status or a fault means: the first that has it."""
+        return next(kind for kind in cls if outcome in kind.value[0])
 
 
 AMBIGUOUS = frozenset(
@@ -226,36 +262,6 @@ AMBIGUOUS = frozenset(
 )
 """Failures after which GitHub may have carried out the request."""
 
-_KINDS: Mapping[int, GitHubFault] = {
-    401: GitHubFault.UNAUTHORIZED,
-    403: GitHubFault.FORBIDDEN,
-    404: GitHubFault.NOT_FOUND,
-    409: GitHubFault.CONFLICT,
-    410: GitHubFault.GONE,
-    413: GitHubFault.INVALID,
-    422: GitHubFault.INVALID,
-    429: GitHubFault.RATE_LIMITED,
-}
-_FAULTS = {
-    Fault.TIMEOUT: GitHubFault.TIMEOUT,
-    Fault.TOO_LARGE: GitHubFault.TOO_LARGE,
-    Fault.REDIRECTS: GitHubFault.REDIRECTED,
-}
-_HINTS: Mapping[GitHubFault, str] = {
-    GitHubFault.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
-    GitHubFault.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
-    "(docs/github.md).",
-    GitHubFault.NOT_FOUND: "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
-    GitHubFault.CONFLICT: "Something else changed it at the same time; run the job again.",
-    GitHubFault.GONE: "It no longer exists: artifacts expire after their `retention-days`.",
-    GitHubFault.INVALID: "GitHub rejected the request; please report this with the message above.",
-    GitHubFault.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
-    GitHubFault.SERVER: "GitHub has problems (githubstatus.com); run the job again later.",
-    GitHubFault.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
-    GitHubFault.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
-    GitHubFault.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
-    GitHubFault.REDIRECTED: "Check GITHUB_API_URL.",
-}
 _LOCKED = "The conversation is locked: unlock it, or read the report in the job summary."
 _SSO = "The token has to be authorized for the organization's single sign-on."
 
@@ -338,16 +344,17 @@ class Client:
         """Limit the time of all calls and waits from now on; other threads may call it."""
         self._ends = time.monotonic() + seconds
 
-    def fetch(
+    def call(
         self,
         endpoint: Endpoint,
         shape: type[Reply],
         *,
         query: Mapping[str, str] | None = None,
+        body: Json | None = None,
         **values: object,
     ) -> Reply:
-        """GET an object. Raises GitHubFailed."""
-        answer = self._answer(endpoint, self._url(endpoint, values, query))
+        """The object that a call returns. Raises GitHubFailed."""
+        answer = self._answer(endpoint, self._url(endpoint, values, query), body=body)
         return _parse(endpoint, answer, shape.model_validate_json)
 
     def fetch_all(
@@ -375,13 +382,6 @@ class Client:
                 raise _fault_failure(endpoint, fault) from None
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
-
-    def send(
-        self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object
-    ) -> Reply:
-        """POST or PATCH. Raises GitHubFailed."""
-        answer = self._answer(endpoint, self._url(endpoint, values), body=body)
-        return _parse(endpoint, answer, shape.model_validate_json)
 
     def remove(self, endpoint: Endpoint, **values: object) -> None:
         """DELETE, if it is still there. Raises GitHubFailed."""
@@ -476,9 +476,9 @@ class Client:
 
 def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
     """The failure of a request without a complete answer."""
-    kind = _FAULTS.get(fault.fault, GitHubFault.UNREACHABLE)
+    kind = GitHubFault.of(fault.fault)
     message = f"could not {endpoint.doing}: {plain.label(str(fault), 300)}"
-    return GitHubFailed(kind, message, hint=_HINTS.get(kind, ""))
+    return GitHubFailed(kind, message, hint=kind.value[1])
 
 
 def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed | None, tries: int) -> float | None:
@@ -533,7 +533,7 @@ def _parse(endpoint: Endpoint, answer: Answer, parse: Callable[[bytes], Parsed])
 def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> GitHubFailed:
     """The failure that an answer with status 400 or above reports."""
     status = answer.status
-    kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
+    kind = GitHubFault.of(status)
     message = _redacted(secret, _error_text(answer.body))
     text = (
         f"could not {endpoint.doing}: GitHub answered {status}{f' ({message})' if message else ''}"
@@ -543,7 +543,7 @@ def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> 
         kind = GitHubFault.RATE_LIMITED
         end_time = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
         text = f"{text}; it asks for a pause of {wait_s:.0f} s, until {end_time}"
-    hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
+    hint = kind.value[1].replace("NEEDS", endpoint.needs)
     if kind is GitHubFault.FORBIDDEN and "locked" in message.lower():
         hint = _LOCKED
     elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in answer.headers:
@@ -555,7 +555,7 @@ def _unreadable_failure(endpoint: Endpoint, answer: Answer, detail: str) -> GitH
     content_type = plain.label(answer.headers.get("content-type") or "no content type", 80)
     message = f"could not {endpoint.doing}: the answer ({answer.status}, {content_type}) {plain.label(detail, 300)}"
     return GitHubFailed(
-        GitHubFault.MALFORMED, message, status=answer.status, hint=_HINTS[GitHubFault.MALFORMED]
+        GitHubFault.MALFORMED, message, status=answer.status, hint=GitHubFault.MALFORMED.value[1]
     )
 
 

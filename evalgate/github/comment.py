@@ -60,7 +60,7 @@ def fetch_user(client: Client) -> str:
     if client.token_of_app:
         return ACTIONS_BOT
     try:
-        return client.fetch(github_client.FETCH_USER, User).login
+        return client.call(github_client.FETCH_USER, User).login
     except GitHubFailed as error:
         if error.not_permitted:
             return ACTIONS_BOT
@@ -80,7 +80,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
         try:
             if comments or not create:
                 return _update(client, comments, text, new_comment=new_comment, name=name)
-            new_comment = client.send(
+            new_comment = client.call(
                 github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
             )
             login = new_comment.user.login if new_comment.user else login
@@ -116,7 +116,7 @@ def _update(
     if newest_run > own_run:
         duplicates = [comment for comment in duplicates if comment.id == new_id]
     elif oldest.id != new_id:
-        client.send(
+        client.call(
             github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id
         )
     for duplicate in duplicates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from evalgate.errors import ConfigError
 from evalgate.model import Links
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member
 
 _SHA = re.compile(r"(?!0+\Z)[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PULL_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
@@ -93,9 +94,9 @@ def is_of_change(environ: Environ) -> bool:
         return bool(name)
     payload = read_event(environ)
     return bool(
-        _object(payload, "inputs").get("pull-request")
-        or _object(payload, "issue").get("pull_request")
-        or _object(payload, "workflow_run").get("event") in CHANGE_EVENTS
+        _at(payload, "inputs.pull-request")
+        or _at(payload, "issue.pull_request")
+        or _at(payload, "workflow_run.event") in CHANGE_EVENTS
     )
 
 
@@ -130,7 +131,9 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
         EventKind.WORKFLOW_DISPATCH: _dispatch,
     }
     fields = parsers.get(kind, _other)(document, environ)
-    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_object(document, "repository"))
+    repository = environ.get("GITHUB_REPOSITORY", "") or _text(
+        _at(document, "repository.full_name")
+    )
     # schedules run only on the default branch
     common = {"on_default_branch": kind is EventKind.SCHEDULE, "repository": repository}
     return EventContext(kind=kind, name=name, **{**common, **fields})
@@ -141,83 +144,89 @@ def _other(_: Json, environ: Environ) -> JsonObject:
 
 
 def _pull_request(payload: Json, _: Environ) -> JsonObject:
-    pull = _object(payload, "pull_request")
-    base = _object(pull, "base")
-    head = _object(pull, "head")
-    number = _number(pull.get("number")) or _number(payload.get("number"))
-    base_sha = _sha(base.get("sha"))
-    head_sha = _sha(head.get("sha"))
-    if number is None or not base_sha or not head_sha:
+    number = _number(_at(payload, "pull_request.number")) or _number(payload.get("number"))
+    base_sha = _sha(_at(payload, "pull_request.base.sha"))
+    head = _head(
+        payload,
+        "pull_request.head.sha",
+        "pull_request.head.ref",
+        "pull_request.head.repo.full_name",
+        base=_at(payload, "pull_request.base.repo.full_name"),
+    )
+    if number is None or not base_sha or not head.sha:
         raise _unreadable("pull_request.number, .base.sha and .head.sha")
-    base_name = _name_of(_object(base, "repo"))
-    event_head = _head(head_sha, head.get("ref"), _object(head, "repo"), base=base_name)
-    return {"number": number, "base_sha": base_sha, "head": event_head}
+    return {"number": number, "base_sha": base_sha, "head": head}
 
 
 def _push(payload: Json, _: Environ) -> JsonObject:
-    head_sha = _sha(payload.get("after"))
-    ref = _text(payload.get("ref"))
+    head = _head(payload, "after", "ref")
     is_deleted = payload.get("deleted") is True
-    if not ref or (not head_sha and not is_deleted):
+    if not head.ref or (not head.sha and not is_deleted):
         raise _unreadable("ref and after")
-    default_branch = _text(_object(payload, "repository").get("default_branch"))
+    default_branch = _text(_at(payload, "repository.default_branch"))
     return {
         "base_sha": _sha(payload.get("before")),
-        "head": Head(sha=head_sha, ref=ref.removeprefix("refs/heads/")),
-        "on_default_branch": ref == f"refs/heads/{default_branch}" and not is_deleted,
+        "head": head,
+        "on_default_branch": payload["ref"] == f"refs/heads/{default_branch}" and not is_deleted,
     }
 
 
 def _merge_group(payload: Json, _: Environ) -> JsonObject:
-    group = _object(payload, "merge_group")
-    base_sha = _sha(group.get("base_sha"))
-    head_sha = _sha(group.get("head_sha"))
-    if not base_sha or not head_sha:
+    base_sha = _sha(_at(payload, "merge_group.base_sha"))
+    head = _head(payload, "merge_group.head_sha", "merge_group.head_ref")
+    if not base_sha or not head.sha:
         raise _unreadable("merge_group.base_sha and .head_sha")
-    head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
     return {"base_sha": base_sha, "head": head}
 
 
 def _workflow_run(payload: Json, environ: Environ) -> JsonObject:
-    run = _object(payload, "workflow_run")
-    head_sha = _sha(run.get("head_sha"))
-    run_id = _number(run.get("id"))
-    if not head_sha or run_id is None:
-        raise _unreadable("workflow_run.id and .head_sha")
-    repository = _name_of(_object(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
-    head_repository = _object(run, "head_repository")
-    finished_run = FinishedRun(
-        id=run_id,
-        attempt=_number(run.get("run_attempt")) or 1,
-        event=_text(run.get("event")),
-        conclusion=_text(run.get("conclusion")),
+    run_id = _number(_at(payload, "workflow_run.id"))
+    head = _head(
+        payload,
+        "workflow_run.head_sha",
+        "workflow_run.head_branch",
+        "workflow_run.head_repository.full_name",
+        base=_text(_at(payload, "repository.full_name")) or environ.get("GITHUB_REPOSITORY"),
     )
-    head = _head(head_sha, run.get("head_branch"), head_repository, base=repository)
-    return {"head": head, "run": finished_run}
+    if not head.sha or run_id is None:
+        raise _unreadable("workflow_run.id and .head_sha")
+    run = FinishedRun(
+        id=run_id,
+        attempt=_number(_at(payload, "workflow_run.run_attempt")) or 1,
+        event=_text(_at(payload, "workflow_run.event")),
+        conclusion=_text(_at(payload, "workflow_run.conclusion")),
+    )
+    return {"head": head, "run": run}
 
 
 def _dispatch(payload: Json, environ: Environ) -> JsonObject:
     """The pull request and commit in the inputs `pull-request` and `sha`, if any
     (`forks.resolve`)."""
-    inputs = _object(payload, "inputs")
-    number = str(inputs.get("pull-request") or "").strip()
-    sha = _sha(str(inputs.get("sha") or "").strip())
+    number = str(_at(payload, "inputs.pull-request") or "").strip()
+    sha_input = _at(payload, "inputs.sha")
+    sha = _sha(str(sha_input or "").strip())
     if not number:
         return _other(payload, environ)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
         raise ConfigError(
             "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
-            f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
+            f"commit SHA, got {number[:40]!r} and {_text(sha_input)[:80]!r}",
             hint="The SHA is the one that was reviewed, with all its 40 characters.",
         )
     return {"number": int(number), "head": Head(sha=sha)}
 
 
-def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
-    """A head; without a repository it is a deleted fork. Unclear heads count as forks."""
-    name = _name_of(repository)
+def _head(payload: Json, sha: str, ref: str, repository: str = "", *, base: Any = None) -> Head:
+    """The head at these places. One without a repository is a deleted fork, and an unclear one
+    counts as a fork; without the place of a repository, it is unknown whether it is one. `base`:
+    the name of the base's repository."""
+    name = _text(_at(payload, repository))
+    is_fork = not name or name.lower() != _text(base).lower()
     return Head(
-        sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower()
+        sha=_sha(_at(payload, sha)),
+        ref=_text(_at(payload, ref)).removeprefix("refs/heads/"),
+        repository=name,
+        is_fork=is_fork if repository else None,
     )
 
 
@@ -228,13 +237,9 @@ def _unreadable(missing_fields: str) -> ConfigError:
     )
 
 
-def _object(document: Json, key: str) -> Json:
-    content = document.get(key)
-    return content if isinstance(content, Mapping) else {}
-
-
-def _name_of(repository: Json) -> str:
-    return _text(repository.get("full_name"))
+def _at(payload: Any, place: str) -> Any:
+    """The value at a dotted place; None if there is none."""
+    return functools.reduce(member, place.split("."), payload)
 
 
 def _text(content: Any) -> str:

@@ -93,7 +93,7 @@ def resolve(event: EventContext, client: Client) -> EventContext:
     from evalgate.github.client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
 
     assert event.number is not None
-    pull = client.fetch(FETCH_PULL, Pull, pull_number=event.number)
+    pull = client.call(FETCH_PULL, Pull, pull_number=event.number)
     if event.head.sha != pull.head.sha:
         commits = client.fetch_all(LIST_PULL_COMMITS, Commit, pull_number=event.number)
         if event.head.sha not in {commit.sha for commit in commits}:

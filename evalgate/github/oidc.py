@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from evalgate.errors import UnavailableError
 from evalgate.system.http import Exchange, ExchangeFailed
-from evalgate.values import Environ
+from evalgate.values import Environ, JsonObject
 
 URL = "ACTIONS_ID_TOKEN_REQUEST_URL"
 TOKEN = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - the name of a variable
@@ -73,7 +73,7 @@ class Identity:
         keys = jwt.PyJWKSet.from_dict(self._read(f"{self._issuer}/.well-known/jwks", {})).keys
         return {key.key_id: key for key in keys}
 
-    def _read(self, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    def _read(self, url: str, headers: Mapping[str, str]) -> JsonObject:
         exchange = Exchange(environment=self._environ, headers=headers, most_bytes=MOST_BYTES)
         try:
             answer = exchange.request("GET", url, timeout_s=TIMEOUT_S)

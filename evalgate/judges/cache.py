@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Text, shapes
+from evalgate.system.files import new_file
 from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
 
 FORMAT = 1
@@ -163,16 +162,9 @@ class VerdictCache:
         path = self._path(entry.address)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(render_entry(entry, run=self._run) + "\n")
-                Path(name).chmod(0o644)
-                Path(name).replace(path)
-            except OSError:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
+            with new_file(path) as draft:
+                draft.write_text(render_entry(entry, run=self._run) + "\n", encoding="utf-8")
+                draft.chmod(0o644)
         except OSError as error:
             self._warn(
                 f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}"

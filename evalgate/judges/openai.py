@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from evalgate import extensions
 from evalgate.judges import base, prompting
 from evalgate.judges.base import (
     Judge,
@@ -22,7 +23,7 @@ from evalgate.judges.base import (
 )
 from evalgate.model import Text, Usage, shapes
 from evalgate.model.shapes import to_camel
-from evalgate.system import extras, http
+from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
 from evalgate.values import JsonObject, member
 
@@ -47,7 +48,7 @@ _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
     if importlib.util.find_spec("openai") is None:
-        advice = f"install it: {extras.install_command('openai')}"
+        advice = f"install it: {extensions.install_command('openai')}"
         return f"judge `{setting.model}`: the client is not installed; {advice}"
     if setting.api_key_env and not setting.api_key:
         advice = f"set {' or '.join(setting.api_key_env)}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-import fnmatch
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Self
 
@@ -124,11 +123,6 @@ def includes(actual: Any, expected: Any) -> bool:
             )
         )
     return bool(actual == expected)
-
-
-def matches_any(name: str, globs: Iterable[str]) -> bool:
-    """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
-    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:

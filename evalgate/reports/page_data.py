@@ -37,7 +37,7 @@ from evalgate.reports.phrases import phrase
 from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, grouped, mapped_json
+from evalgate.values import JsonObject, grouped, mapped_texts
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -280,17 +280,7 @@ def _case_and_traces(
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "waiver": waiver and [waiver.owner, waiver.expires, waiver.reason],
-        # `asdict` copies deeply, which takes a second for 20 runs of 10,000 cases
-        "past": [
-            {
-                "at": past_case.at,
-                "commit": past_case.commit,
-                "kind": past_case.kind,
-                "place": past_case.place,
-                "outcome": past_case.outcome,
-            }
-            for past_case in v.report.past.get(case.key, ())
-        ],
+        "past": v.report.past.get(case.key, ()),
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
@@ -426,10 +416,7 @@ def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
 
 def _shorten(document: Any) -> Any:
     """JSON with its texts clipped."""
-    clip = partial(plain.clip, limit=MAX_TEXT)
-    return mapped_json(
-        document, lambda node: clip(node) if isinstance(node, str) else node, key=clip
-    )
+    return mapped_texts(document, partial(plain.clip, limit=MAX_TEXT))
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

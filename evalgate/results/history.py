@@ -44,6 +44,7 @@ from evalgate.results.file import Stored
 from evalgate.results.output import Unreadable
 from evalgate.results.shapes import entry
 from evalgate.system import git
+from evalgate.system.files import new_file
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
@@ -673,12 +674,12 @@ class BaselineFolder:
         runs = self._folder / RUNS
         with self._errors():
             runs.mkdir(parents=True, exist_ok=True)
-            with output.new_file(runs / run.name) as packed_path:
+            with new_file(runs / run.name) as packed_path:
                 output.pack(results, packed_path)
             with self._write_lock():
                 history = revise(self.read(HISTORY)) if revise else None
                 if history is not None:
-                    with output.new_file(self._folder / HISTORY) as new_path:
+                    with new_file(self._folder / HISTORY) as new_path:
                         new_path.write_bytes(history)
                 for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
                     (runs / old_run.name).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import labels as results_labels, output
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
+from evalgate.system.files import new_file
 from evalgate.values import Redactor, grouped
 
 FOLDER = ".evalgate"
@@ -193,7 +194,7 @@ def _link_files(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], lis
         path = to / Path(source).name
         paths[name] = str(path)
         try:
-            with output.new_file(path) as draft:
+            with new_file(path) as draft:
                 try:
                     os.link(source, draft)
                 except OSError:  # another file system, or one without links

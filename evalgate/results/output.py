@@ -8,13 +8,14 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from evalgate import errors
 from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import isolation
+from evalgate.system.files import new_file
 from evalgate.text.words import size
 
 RESULTS = "results.json"
@@ -45,19 +46,6 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """A path to write to, with the usual permissions; what is there replaces `path` at the end of
-    the block. Raises OSError."""
-    draft = path.with_name(f".new-{secrets.token_hex(8)}")
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def not_written(path: Path, error: OSError) -> Problem:

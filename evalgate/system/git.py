@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import enum
-import fnmatch
 import itertools
 import os
 import re
@@ -28,7 +27,7 @@ from urllib.parse import urlsplit
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.system import process, redact
 from evalgate.system.process import ChildStartError
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, matches_any
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
@@ -83,9 +82,7 @@ SAFE_SETTINGS = (
 def git_environment(environ: Environ) -> dict[str, str]:
     """The environment of git, without settings (`with_settings`)."""
     variables = {
-        name: value
-        for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in USER_VARIABLES)
+        name: value for name, value in environ.items() if matches_any(name, USER_VARIABLES)
     }
     return {**variables, **FIXED_VARIABLES}
 
@@ -234,7 +231,7 @@ class Git:
             words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
             raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
         if finished.returncode != 0:
-            message = words.strip() or f"it {finished.ended}"
+            message = words.strip() or f"it {finished}"
             raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
         return finished.stdout.last_bytes()
 
@@ -377,7 +374,7 @@ def _read(root: Path, environ: Environ, *arguments: str, **more: Any) -> bytes:
     """The output of a command that only reads the repository of `root`, run there. Raises
     UnavailableError."""
     source = find_source(root)
-    git = Git(environment=git_environment(environ), settings=_READ_SETTINGS)
+    git = Git(environment=git_environment(environ), settings=SAFE_SETTINGS)
     options = (f"--git-dir={source.git_dir}", f"--work-tree={source.working_tree}")
     return git.run(*options, *arguments, cwd=str(root), **more)
 
@@ -431,11 +428,6 @@ def _without_filters(root: Path, environ: Environ) -> list[tuple[str, str]]:
     return [(f"{name}.{key}", value) for name in sorted(names) for key, value in filter_settings]
 
 
-_READ_SETTINGS = (
-    ("safe.directory", "*"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),
-)
 _SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
 STATUS_TIMEOUT_S = 10.0
 

@@ -8,7 +8,6 @@ with its own home. See docs/security.md and docs/decisions/015-another-user.md."
 from __future__ import annotations
 
 import fcntl
-import fnmatch
 import functools
 import grp
 import hashlib
@@ -25,14 +24,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate.errors import UnavailableError
 from evalgate.system import redact
-from evalgate.values import Environ, Log, frozen_dataclass
+from evalgate.values import Environ, Log, frozen_dataclass, matches_any
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""
@@ -124,80 +122,101 @@ class Account:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateCopies:
-    """Copies of the checkouts `tops`, below `folder`, for processes of `account`; made on demand.
+class Sandbox:
+    """The environment of one role's foreign code: a user for agents, another for installers, its
+    own folders, and its copies of the checkouts `tops`, made on demand.
 
-    `is_left_out`: True for the absolute path of a file or folder that is not copied. `ready`:
-    callbacks with a checkout and its new copy, before any process knows its path."""
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards,
+    and of their seals, which not even installers may write. `ready`: callbacks with a checkout and
+    its new copy, before any process knows its path. `installing`: held while an installer runs, and
+    until its result is sealed, which ends all installers."""
 
-    account: Account
-    folder: Path
-    tops: tuple[Path, ...]
-    is_left_out: Callable[[str], bool]
-    say: Log
-    ready: list[Callable[[Path, Path], None]] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    _copies: dict[Path, Path] = field(default_factory=dict)
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        cache: Path,
+        uid: int,
+        closed: Sequence[Path],
+        tops: Sequence[Path],
+        is_left_out: Callable[[str], bool],
+        say: Log,
+    ) -> None:
+        """Make its folders. `uid`: the first of its two user numbers. `closed`: places that are
+        closed to it. `is_left_out`: True for the absolute path of a file or folder that is not
+        copied."""
+        self.folder = folder
+        self.cache = cache
+        self.ready: list[Callable[[Path, Path], None]] = []
+        self.installing = threading.RLock()
+        self._closed = closed
+        self._tops = tops
+        self._is_left_out = is_left_out
+        self._say = say
+        self._lock = threading.Lock()
+        self._copies: dict[Path, Path] = {}
+        uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
+        cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for path in (folder, folder / "tree", folder / "granted"):
+            path.mkdir(mode=0o710, exist_ok=True)
+            _give(path, 0, gid)
+        self.agent = self._make_account("home", uid, gid, writable=(folder,))
+        self.installer = self._make_account("installer", uid + 1, gid, writable=(folder, cache))
+
+    def _make_account(self, name: str, uid: int, gid: int, *, writable: Sequence[Path]) -> Account:
+        """An account with its home, which is closed to all others, and with its prefix."""
+        if _is_root():
+            prefix = _prefix(uid, gid, writable=writable)
+        else:
+            (self.cache / SEALS).mkdir(exist_ok=True)
+            prefix = _namespaces(self.cache, self._closed, writable=writable)
+        home = self.folder / name
+        for path in (home, home / "tmp"):
+            path.mkdir(mode=0o700, exist_ok=True)
+            _give(path, uid, gid)
+        return Account(uid=uid, gid=gid, home=home, prefix=prefix)
 
     def placed(self, path: str) -> str:
         """The path in the private copy, which is made at its first use; other paths and texts
         stay unchanged."""
         normal_path = Path(os.path.normpath(path))
-        top = next((folder for folder in self.tops if normal_path.is_relative_to(folder)), None)
+        top = next((folder for folder in self._tops if normal_path.is_relative_to(folder)), None)
         if top is None:
             return path
         place = normal_path.relative_to(top)
-        if any(self.is_left_out(str(top / part)) for part in (place, *place.parents[:-1])):
+        if any(self._is_left_out(str(top / part)) for part in (place, *place.parents[:-1])):
             return path
         return str(self._copy_of(top) / place)
 
     def _copy_of(self, top: Path) -> Path:
-        with self.lock:
+        """The copy of a checkout, which no other user can reach before it is complete."""
+        with self._lock:
             if top not in self._copies:
                 started_at = time.monotonic()
-                copy = self.folder / top.name
+                copy = self.folder / "tree" / top.name
+                uid, gid = self.agent.uid, self.agent.gid
                 shutil.rmtree(copy, ignore_errors=True)  # leftovers of a failed attempt
-                _copy_folder(top, copy, self.is_left_out, self.account.uid, self.account.gid)
-                _give(copy, self.account.uid, self.account.gid)
+                copy.mkdir(mode=0o700, parents=True)
+                owner = (uid, gid) if _is_root() else (-1, -1)
+                _copy_entries(str(top), str(copy), self._is_left_out, owner)
+                _give(copy, uid, gid)
                 copy.chmod(0o770)
                 for callback in self.ready:
                     callback(top, copy)
                 self._copies[top] = copy
                 seconds = time.monotonic() - started_at
                 if seconds > 3:
-                    self.say(f"copied the checkout for its processes in {seconds:.0f} s")
+                    self._say(f"copied the checkout for its processes in {seconds:.0f} s")
             return self._copies[top]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Sandbox:
-    """The environment of one role's foreign code: a user for agents, another for installers, its
-    own folders.
-
-    `cache`: the folder of its environments, which installers fill and nobody may write afterwards,
-    and of their seals, which not even installers may write. `copies`: its copies of the checkouts;
-    `closed`: places that are closed to it. `installing`: held while an installer runs, and until
-    its result is sealed, which ends all installers."""
-
-    agent: Account
-    installer: Account
-    folder: Path
-    cache: Path
-    closed: tuple[Path, ...]
-    copies: PrivateCopies
-    installing: threading.RLock = field(default_factory=threading.RLock)
-
-    def environment(
-        self, variables: Mapping[str, str], account: Account | None = None
-    ) -> dict[str, str]:
+    def environment(self, variables: Environ, account: Account | None = None) -> dict[str, str]:
         """`variables` for its processes: with their own home, paths in the copy, and readable
         copies of closed credential files that variables name (as `env` grants them)."""
         account = account or self.agent
         placed_variables = {
             name: self._placed_value(name, text)
             for name, text in variables.items()
-            if not _matches(name, HOME_VARIABLES)
+            if not matches_any(name, HOME_VARIABLES)
         }
         return placed_variables | account.environment()
 
@@ -215,7 +234,7 @@ class Sandbox:
         home = path.parent.parent
         base = path.resolve()
         is_environment = (home / "pyvenv.cfg").is_file()
-        placed_python = self.copies.placed(python)
+        placed_python = self.placed(python)
         is_home_reachable = (
             placed_python != python or not is_environment or self._is_reachable(home / "pyvenv.cfg")
         )
@@ -226,7 +245,7 @@ class Sandbox:
         if not is_environment:
             return str(base)
         copy = self._linked(home, self._granted_place(home))
-        with self.copies.lock:
+        with self._lock:
             _set_base(copy, path.name, base)
         return str(copy / "bin" / path.name)
 
@@ -248,7 +267,7 @@ class Sandbox:
         return self.folder / "granted" / f"{place}-{path.name}"
 
     def _linked(self, source: Path, target: Path) -> Path:
-        with self.copies.lock:
+        with self._lock:
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _link_tree(source, target)
@@ -279,18 +298,13 @@ class Sandbox:
             return value
         if value.startswith("/") and _has_credential_name(name):
             with suppress(OSError):  # too long for a path, so not a file
-                if self._can_be_granted(Path(os.path.normpath(value))):
-                    return str(self._granted(Path(value)))
-        parts = value.split(os.pathsep)
-        return os.pathsep.join(map(self.copies.placed, parts))
-
-    def _can_be_granted(self, path: Path) -> bool:
-        """True for a closed file that is not a link in a checkout, which the change could point at
-        any of our files."""
-        is_link = path.resolve() != path and any(
-            path.is_relative_to(top) for top in self.copies.tops
-        )
-        return path.is_file() and not is_link and not self._is_open(path)
+                path = Path(os.path.normpath(value))
+                is_in_checkout = any(path.is_relative_to(top) for top in self._tops)
+                # the change could point a link at any of our files
+                is_link = is_in_checkout and path.resolve() != path
+                if path.is_file() and not is_link and not self._is_open(path):
+                    return str(self._granted(path))
+        return os.pathsep.join(map(self.placed, value.split(os.pathsep)))
 
     def _is_reachable(self, path: Path) -> bool:
         """True if the sandbox's processes can reach a file: it is open, or in an environment made
@@ -300,7 +314,7 @@ class Sandbox:
     def _is_open(self, path: Path) -> bool:
         """True if all users can read a file, by the modes on the way, and it is not in a closed
         place."""
-        if any(path.resolve().is_relative_to(place) for place in self.closed):
+        if any(path.resolve().is_relative_to(place) for place in self._closed):
             return False
         return bool(path.stat().st_mode & 0o004) and all(
             parent.stat().st_mode & 0o001 for parent in path.resolve().parents
@@ -308,7 +322,7 @@ class Sandbox:
 
     def _granted(self, path: Path) -> Path:
         copy = self._granted_place(path)
-        with self.copies.lock:
+        with self._lock:
             copy.unlink(missing_ok=True)
             shutil.copyfile(path, copy)
             _give(copy, 0, self.agent.gid)
@@ -412,60 +426,25 @@ def open_sandboxes(
         excluded_paths = {
             str(path) for path in {cache, *private_paths, *credential_files(environ)} - {*tops}
         }
-        sandboxes = {}
-        for number, role in enumerate(ROLES):
-            role_folder = folder / role
-            role_cache = caches["head" if role == "metrics" else role]
-            agent, installer = _accounts(role_folder, role_cache, first_uid + 2 * number, places)
-            copies = PrivateCopies(
-                account=agent,
-                folder=role_folder / "tree",
+        sandboxes = {
+            role: Sandbox(
+                folder / role,
+                cache=caches["head" if role == "metrics" else role],
+                uid=first_uid + 2 * number,
+                closed=places,
                 tops=tops,
                 is_left_out=excluded_paths.__contains__
                 if role == "metrics"
                 else lambda path: path in excluded_paths or is_hidden(path),
                 say=say,
             )
-            sandboxes[role] = Sandbox(
-                agent=agent,
-                installer=installer,
-                folder=role_folder,
-                cache=role_cache,
-                closed=places,
-                copies=copies,
-            )
+            for number, role in enumerate(ROLES)
+        }
         isolation = Isolation(**sandboxes)
         if _is_root():
             stack.enter_context(closed(places, keep=tuple(caches.values())))
         stack.callback(isolation.end_all)
         yield isolation
-
-
-def _accounts(
-    folder: Path, cache: Path, uid: int, places: Sequence[Path]
-) -> tuple[Account, Account]:
-    """The accounts of agents and of installers, with their folders and prefixes; `places` are
-    closed to both."""
-    uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
-    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for path in (folder, folder / "tree", folder / "granted"):
-        path.mkdir(mode=0o710, exist_ok=True)
-        _give(path, 0, gid)
-    accounts = []
-    for name in ("home", "installer"):
-        installs = name == "installer"
-        if _is_root():
-            prefix = _prefix(
-                uid + installs, gid, writable=(folder, cache) if installs else (folder,)
-            )
-        else:
-            (cache / SEALS).mkdir(exist_ok=True)
-            prefix = _namespaces(folder, cache, places, installs=installs)
-        accounts.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
-        for home in (folder / name, folder / name / "tmp"):  # closed to all others
-            home.mkdir(mode=0o700, exist_ok=True)
-            _give(home, uid + installs, gid)
-    return accounts[0], accounts[1]
 
 
 @contextmanager
@@ -476,12 +455,12 @@ def _sandbox_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
         IMAGE_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
         yield IMAGE_FOLDER  # it is removed with the container
         return
-    folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
-    folder.chmod(0o711)
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix="evalgate-", dir="/var/tmp", ignore_cleanup_errors=True
+    ) as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o711)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -586,10 +565,11 @@ NAMESPACES = (
 
 
 def _namespaces(
-    folder: Path, cache: Path, places: Sequence[Path], *, installs: bool
+    cache: Path, places: Sequence[Path], *, writable: Sequence[Path]
 ) -> tuple[str, ...]:
-    """The prefix that gives a command its own file system: read-only except for the role's own
-    folder. `places` and HOME are empty except for the interpreters in them."""
+    """The prefix that gives a command its own file system: read-only except for `writable`, and for
+    the seals in `cache` without exception. `places` and HOME are empty except for the interpreters
+    in them."""
     bwrap = _tool("bwrap")
     assert bwrap is not None, "as `refusal_reason` found"
     hidden_places = dict.fromkeys(
@@ -613,8 +593,8 @@ def _namespaces(
         *(part for place in hidden_places if Path(place).is_dir() for part in ("--tmpfs", place)),
         *(part for path in readable_paths for part in ("--ro-bind-try", path, path)),
         *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
-        *("--bind", str(folder), str(folder)),
-        *("--bind" if installs else "--ro-bind", str(cache), str(cache)),
+        *("--ro-bind", str(cache), str(cache)),
+        *(part for path in writable for part in ("--bind", str(path), str(path))),
         *("--ro-bind", str(cache / SEALS), str(cache / SEALS), "--"),
     )
 
@@ -876,34 +856,23 @@ def credential_files(environ: Environ) -> frozenset[Path]:
 
 
 def _has_credential_name(variable: str) -> bool:
-    has_secret_word = any(word in variable.upper() for word in redact.SECRET_WORDS)
-    return has_secret_word or _matches(variable, CREDENTIAL_FILES)
+    return redact.is_named(variable) or matches_any(variable, CREDENTIAL_FILES)
 
 
 def is_private(name: str) -> bool:
     """True if a file or folder of a checkout may contain credentials of the job, by its name."""
-    return _matches(name, PRIVATE_NAMES)
+    return matches_any(name, PRIVATE_NAMES)
 
 
 BLOCK_BYTES = 64 * 1024
 
 
-def _copy_folder(
-    source: Path, target: Path, is_left_out: Callable[[str], bool], uid: int, gid: int
-) -> None:
-    """Copy a folder for a user and its group, without excluded paths and private names; links stay
-    links.
-
-    No other user can reach the copy before it is complete. Raises OSError."""
-    target.mkdir(mode=0o700, parents=True)
-    owner = (uid, gid) if _is_root() else (-1, -1)
-    _copy_entries(str(source), str(target), is_left_out, owner)
-
-
 def _copy_entries(
     source: str, target: str, is_left_out: Callable[[str], bool], owner: tuple[int, int]
 ) -> None:
-    """Copy by descriptors, which avoids repeated lookups of thousands of paths."""
+    """Copy a folder's entries for a user and its group, without excluded paths and private names;
+    links stay links. By descriptors, which avoids repeated lookups of thousands of paths. Raises
+    OSError."""
     with os.scandir(source) as entries:
         for entry in entries:
             copy = f"{target}/{entry.name}"
@@ -945,7 +914,3 @@ def _set_owner(copy: int, status: os.stat_result, owner: tuple[int, int]) -> Non
     # installers are in the group: builds of local packages write into them
     os.fchmod(copy, mode | mode >> 3)
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _matches(name: str, patterns: Collection[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

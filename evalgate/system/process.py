@@ -40,8 +40,6 @@ class LineTooLong(Exception):  # noqa: N818 - the name of a failure
 class Tail:
     """The last `limit` bytes of a stream, and the number of all bytes."""
 
-    __slots__ = ("_bytes", "_limit", "total")
-
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
         self._bytes = bytearray()
@@ -73,8 +71,6 @@ class Tail:
 
 class LineSplitter:
     """Splits chunks into lines; it never holds more than `limit` bytes of an unfinished line."""
-
-    __slots__ = ("_limit", "_pending", "_scanned")
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
@@ -580,19 +576,13 @@ WATCH_S = 1.0
 
 
 @frozen_dataclass
-class Finished:
+class Finished(Ended):
     """The end of a one-shot child, with the tails of its output. `timed_out`: it was ended by
     us."""
 
-    ended: Ended
     stdout: Tail
     stderr: Tail
     timed_out: bool
-
-    @property
-    def returncode(self) -> int:
-        """Its exit code, or minus the signal."""
-        return self.ended.returncode
 
     @property
     def stdout_tail(self) -> str:
@@ -647,7 +637,9 @@ def run_to_end(
     except BaseException:  # Ctrl-C while waiting: leave nothing behind
         child.close(grace_s=0.2)
         raise
-    return Finished(ended=ended, stdout=stdout, stderr=child.stderr, timed_out=is_timed_out)
+    return Finished(
+        returncode=ended.returncode, stdout=stdout, stderr=child.stderr, timed_out=is_timed_out
+    )
 
 
 # --- this process -------------------------------------------------------------------------

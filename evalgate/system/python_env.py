@@ -13,7 +13,7 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -78,7 +78,7 @@ class InstallSetup:
 
     environment: Environ
     cache: str
-    install_environment: Mapping[str, str] = field(default_factory=dict)
+    install_environment: Environ = field(default_factory=dict)
     log: Log = print
     tell_time: Log = lambda _: None
     sandbox: Sandbox | None = None
@@ -194,10 +194,8 @@ def _find_interpreter(
     folder = Path(request.folder)
     root = Path(request.root)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    local_pythons = [
-        str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()
-    ]
-    candidates = list(dict.fromkeys([*local_pythons, *_on_path(world)]))
+    pythons = (place / ".venv" / "bin" / "python" for place in places)
+    candidates = list(dict.fromkeys([*map(str, filter(Path.is_file, pythons)), *_on_path(world)]))
     for python in candidates:
         if not request.framework or _can_import(python, request.framework, request.root, world):
             if rules:
@@ -247,7 +245,7 @@ def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> p
             )
             raise process.ChildStartError(message) from error
         command = [python, *command[1:]]
-        cwd = sandbox.copies.placed(cwd)
+        cwd = sandbox.placed(cwd)
         environment = sandbox.environment(environment)
         prefix = sandbox.agent.prefix
     return process.run_to_end(
@@ -586,16 +584,18 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
             *("--no-install-project", "--no-install-workspace"),
             *(*cache_options, *selection, "--python", python),
         ]
-    pip = ["pip", "install", *cache_options, *needs.newest, "--python", python]
+    newest = [text for text in needs.specifiers if text.startswith(python_needs.EXCLUDE_NEWER)]
+    pip = ["pip", "install", *cache_options, *newest, "--python", python]
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
     omitted_files = () if complete else needs.further_files
     files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    options = (python_needs.EXCLUDE_NEWER, python_needs.OVERRIDE)
-    specifiers = [name for name in needs.specifiers if not name.startswith(options)]
-    if needs.overrides:
-        selection += ["--override", _written(folder, "overrides", needs.overrides)]
+    overrides = [text for text in needs.specifiers if text.startswith(python_needs.OVERRIDE)]
+    if overrides:
+        names = (text.removeprefix(python_needs.OVERRIDE) for text in overrides)
+        selection += ["--override", _written(folder, "overrides", names)]
+    specifiers = [text for text in needs.specifiers if text not in (*newest, *overrides)]
     return [*pip, *files, *selection, "--", *specifiers]
 
 
@@ -622,9 +622,7 @@ def _poetry_arguments(
     except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # paths in the project are paths in the copy
-        lines = [
-            line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines
-        ]
+        lines = [line.replace(needs.root, world.sandbox.placed(needs.root)) for line in lines]
     yield from ("-r", _written(folder, "poetry-requirements", lines))
     yield from ("-c", _written(folder, "poetry-constraints", pins))
 
@@ -664,7 +662,7 @@ def _cause(detail: str) -> str:
 
 
 def _uv(
-    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Mapping[str, str]
+    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ
 ) -> process.Finished:
     """Run uv as an installer, with these settings added. Raises InstallFailed if it cannot
     start."""
@@ -689,8 +687,8 @@ def _uv(
         cache = sandbox.folder / "uv"
         sandbox.make_folder(cache, is_empty=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        full_command = [*map(sandbox.copies.placed, full_command)]
-        cwd = sandbox.copies.placed(cwd)
+        full_command = [*map(sandbox.placed, full_command)]
+        cwd = sandbox.placed(cwd)
         prefix = sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # an edit of an environment's file must not change uv's cache

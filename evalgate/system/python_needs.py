@@ -26,6 +26,8 @@ with them, and an agent may import packages that only they contain."""
 
 EXCLUDE_NEWER = "--exclude-newer="
 OVERRIDE = "--override="
+"""Options among the specifiers: no package is newer than this day; any version of this package,
+whatever requires another."""
 
 _NAME = re.compile(r"[\w.-]+")
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
@@ -87,19 +89,6 @@ class Needs:
         return tuple(
             str(place) for folder in folders for place in (folder / "src", folder) if place.is_dir()
         )
-
-    @property
-    def newest(self) -> tuple[str, ...]:
-        """The options among the specifiers, `--exclude-newer DAY`: no package is newer."""
-        return tuple(
-            specifier for specifier in self.specifiers if specifier.startswith(EXCLUDE_NEWER)
-        )
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """The options `--override NAME`: any version of this package, whatever requires another."""
-        texts = (text for text in self.specifiers if text.startswith(OVERRIDE))
-        return tuple(text.removeprefix(OVERRIDE) for text in texts)
 
     @property
     def further_files(self) -> tuple[str, ...]:
@@ -221,11 +210,12 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> Json:
-    """The tables of a folder's pyproject.toml; empty if there is none, or it cannot be read."""
+    """The tables of a folder's pyproject.toml; empty if there is none, those of a project without
+    any if it cannot be read: the installer reports the fault."""
     try:
         return tomllib.loads(_text(folder / "pyproject.toml"))
     except tomllib.TOMLDecodeError:
-        return {}
+        return {"project": {}}
 
 
 def _plain_name(requirement: Any) -> str:
@@ -239,10 +229,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     if not project.is_file():
         return None
     text = _text(project)
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        tables = {"project": {}}  # the installer reports the fault
+    tables = _tables(place)
     poetry = _table(tables, "tool", "poetry")
     is_poetry = any(name in poetry for name in ("dependencies", "group", "dev-dependencies"))
     if "project" not in tables and not is_poetry:
@@ -442,11 +429,7 @@ def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRul
         for place in _upward(Path(folder), top)
         for name in ("pyproject.toml", "setup.cfg", "setup.py")
     )
-    rules = [
-        *itertools.islice(
-            (rule for file in files if (rule := _required_python(file, root)) is not None), 1
-        )
-    ]
+    rules = [*filter(None, (_required_python(file, root) for file in files))][:1]
     if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
@@ -475,10 +458,7 @@ def _required_python(file: Path, root: str) -> PythonRule | None:
         if match is None:
             return None
         return _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
-    try:
-        tables = tomllib.loads(_text(file))
-    except tomllib.TOMLDecodeError:
-        return None
+    tables = _tables(file.parent)
     requirement = _table(tables, "project").get("requires-python")
     if isinstance(requirement, str):
         return _rule(requirement, "requires-python", requirement, file, root)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote
 
-from evalgate.values import Redactor
+from evalgate.values import Environ, Redactor
 
 SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 SHORTEST_SECRET = 8
@@ -29,7 +29,7 @@ def is_named(name: str) -> bool:
     return any(word in name.upper() for word in SECRET_WORDS)
 
 
-def redactor_of_files(environment: Mapping[str, str]) -> Redactor:
+def redactor_of_files(environment: Environ) -> Redactor:
     """`redactor` for other programs' texts, which may spell a secret as in JSON, HTML, an address
     or Markdown."""
     spellings = (_in_json, _in_ascii_json, html.escape, quote)
@@ -52,7 +52,7 @@ def redactor_of_files(environment: Mapping[str, str]) -> Redactor:
     return redact
 
 
-def redactor(environment: Mapping[str, str], secrets: Iterable[str] = ()) -> Redactor:
+def redactor(environment: Environ, secrets: Iterable[str] = ()) -> Redactor:
     """A function that replaces the values of variables with names of secrets, and passwords in
     addresses, by `***`; also each line of a long value, and parts at a cut. Short values would hide
     ordinary words. `secrets`: more secrets."""
@@ -90,7 +90,7 @@ def _in_ascii_json(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
-def _secrets(environment: Mapping[str, str]) -> set[str]:
+def _secrets(environment: Environ) -> set[str]:
     secrets = [text for name, text in environment.items() if is_named(name)]
     # the lines of a service account's key, which only exist after parsing
     secrets += [secret for text in secrets for secret in _secrets_in_json(text)]

@@ -13,13 +13,13 @@ import itertools
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from pathlib import Path
 
 from evalgate.system import isolation
+from evalgate.system.files import new_file
 from evalgate.values import JsonObject, frozen_dataclass
 
 BYTECODE = "__pycache__"
@@ -48,15 +48,9 @@ def write(folder: Path, *, key: bytes, note: str) -> None:
     if place.parent.is_symlink():
         place.parent.unlink()  # do not write to the link's target
     place.parent.mkdir(exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f"{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)  # another user saves the cache of a container
-            file.write(b"\n".join((_digest(body), _signature(body, key), body)))
-        Path(name).replace(place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with new_file(place) as draft:
+        draft.write_bytes(b"\n".join((_digest(body), _signature(body, key), body)))
+        draft.chmod(0o644)  # another user saves the cache of a container
 
 
 def remove(folder: Path) -> None:
@@ -188,7 +182,10 @@ def _describe(path: str, status: os.stat_result) -> str:
     try:
         if stat.S_ISLNK(status.st_mode):
             return f"link {os.readlink(path)}"  # noqa: PTH115 - Path takes as long as everything else
-        owner = " of others" if _is_writable_by_others(status) else ""
+        # foreign code could change it, by its mode or its owner; it matters only for root, whose
+        # programs that unpack caches keep both
+        is_open = bool(status.st_mode & 0o022) or isolation.is_account(status.st_uid)
+        owner = " of others" if is_open and os.geteuid() == 0 else ""
         if stat.S_ISDIR(status.st_mode):
             return f"folder{owner}"
         if not stat.S_ISREG(status.st_mode):
@@ -197,12 +194,6 @@ def _describe(path: str, status: os.stat_result) -> str:
         return f"file{program}{owner} {status.st_size} {_content(path, status.st_size)}"
     except OSError as error:
         return f"unreadable {error.errno}"
-
-
-def _is_writable_by_others(status: os.stat_result) -> bool:
-    """True if foreign code could change it, by its mode or its owner. It matters only for root,
-    whose programs that unpack caches keep both."""
-    return os.geteuid() == 0 and bool(status.st_mode & 0o022 or isolation.is_account(status.st_uid))
 
 
 def _content(path: str, size: int) -> str:

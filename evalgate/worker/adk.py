@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import inspect
 import os
-import platform
 import sys
 import time
 import uuid
@@ -24,9 +23,8 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
-from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Emit, Message, dump_model
-from .stops import STOPS
+from . import description, errors, modules, server, tools, trace
+from .pipe import Emit, Message, dump_model, present
 from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
@@ -576,14 +574,17 @@ class AdkSession:
             if watch.trace is not None:
                 watch.trace.event(event, at=at)
             emit({**_event(event), "at": at})
-        if error_event is not None and errors.name_of_code(error_event.error_code) not in STOPS:
+        if (
+            error_event is not None
+            and errors.name_of_code(error_event.error_code) not in errors.STOPS
+        ):
             raise errors.ModelAnsweredError(error_event.error_code, error_event.error_message)
-        answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
-        agents = watch.agents(authors)
-        if agents:
-            answer["agents"] = agents
-        if watch.usage:
-            answer["model_calls"] = list(watch.usage.values())
+        answer = present(
+            timings=watch.timings(),
+            invocation_id=invocation_id,
+            agents=watch.agents(authors),
+            model_calls=list(watch.usage.values()),
+        )
         if self._start.get("states") or self.live:
             answer.update(await self._read_state())
         return answer
@@ -593,7 +594,7 @@ class AdkSession:
         the turn goes on."""
         from google.genai import types
 
-        for _ in range(approval.MOST_ROUNDS):
+        for _ in range(tools.MOST_ROUNDS):
             answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
@@ -603,7 +604,7 @@ class AdkSession:
             ):
                 yield event
                 for call in event.get_function_calls() if self._host.approve else ():
-                    response = approval.answer(call, is_approved=self._host.approve == "always")
+                    response = tools.approval_of(call, is_approved=self._host.approve == "always")
                     if call.id in (event.long_running_tool_ids or ()) and response is not None:
                         answers[call.id] = types.FunctionResponse(
                             id=call.id, name=call.name, response=response
@@ -776,8 +777,6 @@ class Host(server.Host):
         return {
             "framework": "google-adk",
             "framework_version": str(__version__),
-            "python": platform.python_version(),
-            "interpreter": sys.executable,
             "agent": str(loaded.root_agent.name),
         }
 
@@ -799,7 +798,7 @@ class Host(server.Host):
 
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
-        self._patches.restore()
+        self._patches.close()
         if self.loaded.closing is not None:
             await self.loaded.closing.aclose()
         for agent in _tree(self.loaded.root_agent):

@@ -8,7 +8,6 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from types import CodeType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,6 +39,14 @@ NOISE = re.compile(
 """What pydantic adds to its messages: parts of the input, which may be those of a secret. Addresses
 in memory: reports group cases by message."""
 FRAMES_KEPT = 12
+
+REFUSALS = frozenset({
+    "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK",
+    "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+})  # fmt: skip
+"""Error codes of a model's refusal."""
+STOPS = REFUSALS | {"MAX_TOKENS", "LANGUAGE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"}
+"""Error codes of google.genai that are the model's own answer. Any other code is an outage."""
 
 
 class LoadFailed(Exception):  # noqa: N818 - it says what happened
@@ -137,6 +144,8 @@ def address_of(service: Any) -> str:
 def describe(error: BaseException) -> Message:
     """The fields of `turn_failed` for an exception: `kind`, `message`, `detail` and, if known, the
     HTTP `code` and the `retry_after_s` from the provider."""
+    if isinstance(error, (ModelAnsweredError, ServiceDown, LoadFailed)):
+        return error.description
     kind = RAISED
     code = None
     retry_after_s = None
@@ -192,7 +201,9 @@ def sentence(error: BaseException) -> str:
         text = text[:1000] + " ..."
     if server := _mcp_server(error):
         return f"no session with the MCP server {server} ({type(error).__name__})"
-    if isinstance(error, KeyError) and _raised_in(error) is type(os.environ).__getitem__.__code__:
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    look_up = type(os.environ).__getitem__.__code__
+    if isinstance(error, KeyError) and frames and frames[-1].f_code is look_up:
         text += " (not in os.environ)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -210,14 +221,6 @@ def _mcp_server(error: BaseException) -> str:
         ):
             return address_of(frame.f_locals.get("self")) or "of a toolset"
     return ""
-
-
-def _raised_in(error: BaseException) -> CodeType | None:
-    """The code that raised an exception."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return None if frame is None else frame.tb_frame.f_code
 
 
 def user_traceback(error: BaseException) -> str:

@@ -84,8 +84,7 @@ class Tracer:
 
     def __init__(self, top: str) -> None:
         self.is_opaque = False
-        self._real_top = os.path.realpath(top)
-        self._tops = tuple(dict.fromkeys((self._real_top, os.path.abspath(top))))
+        self._tops = tuple(dict.fromkeys((os.path.realpath(top), os.path.abspath(top))))
         self._top_prefixes = tuple(f"{top}/" for top in self._tops)
         self._skipped_prefixes = self._package_folders()
         self._outside_folders: set[str] = set()

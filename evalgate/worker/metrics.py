@@ -13,7 +13,9 @@ import inspect
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -148,7 +150,19 @@ async def run(message: Message, package: str) -> Message:
         result = await asyncio.to_thread(function, *arguments)
         return read_result(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.user_traceback(error)}"}
+        return {"score": None, "error": _description(error)}
+
+
+def _description(error: BaseException) -> str:
+    """An error, with its causes and the user's lines that it passed, on one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [
+        f"{os.path.relpath(frame.filename)}:{frame.lineno}"
+        for frame in frames
+        if errors.is_users(frame.filename)
+    ]
+    text = ", caused by ".join(map(errors.sentence, errors.errors_of(error)))
+    return f"{text} ({', '.join(lines[-errors.FRAMES_KEPT :])})" if lines else text
 
 
 _NAMESPACES: dict[str, Message] = {}
@@ -232,19 +246,12 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
         None if expected is None else [_invocation(turn) for turn in expected],
         scenario,
     ]
-    return arguments[: _args_count(function)]
-
-
-def _args_count(function: Callable[..., Any]) -> int:
-    """The number of arguments: three for functions from before google-adk's scenarios, else
-    four."""
-    try:
-        inspect.signature(function).bind(None, None, None, None)
-    except TypeError:
-        return 3
-    except ValueError:
-        return 4
-    return 4
+    with suppress(ValueError):  # a function without a signature
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError:  # one from before google-adk's scenarios
+            return arguments[:3]
+    return arguments
 
 
 def _metric(wire_metric: Message, code: str) -> Any:
@@ -309,6 +316,11 @@ def _read_evaluation(result: Any, code: str) -> Message:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} returned {status}, but no overall_score")
+    # google-adk's default is "not evaluated", which a metric that has a score does not mean
+    if score is not None and "overall_eval_status" not in getattr(
+        result, "model_fields_set", vars(result)
+    ):
+        status = None
     turn_results = getattr(result, "per_invocation_results", None) or ()
     turns = [
         _number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in turn_results

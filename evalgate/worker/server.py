@@ -28,6 +28,7 @@ import importlib
 import inspect
 import json
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable
@@ -312,23 +313,16 @@ def variables() -> list[str]:
 class Host(Protocol):
     """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric` messages).
 
-    `asks`: its tools can be intercepted; known after `load`. The sessions of a host that
-    `takes_history` have `set`."""
+    `asks`: its tools can be intercepted. The sessions of a host that `takes_history` have `set`.
+    Both are known after `load`."""
 
     sessions: int = 16
-
-    @property
-    def asks(self) -> bool:
-        """See above."""
-        return False
-
-    @property
-    def takes_history(self) -> bool:
-        """See above."""
-        return False
+    asks: bool = False
+    takes_history: bool = False
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent. Returns its framework, versions and name. Raises errors.LoadFailed."""
+        """Import the agent. Returns its framework with its version, and its name. Raises
+        errors.LoadFailed."""
 
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
         """A new session. With `tools`, it asks about each tool call."""
@@ -432,7 +426,12 @@ class Server:
             {
                 "type": "ready",
                 "protocol": PROTOCOL,
-                "about": {**details, "installed": fingerprint},
+                "about": {
+                    **details,
+                    "python": platform.python_version(),
+                    "interpreter": sys.executable,
+                    "installed": fingerprint,
+                },
                 "sessions": self._host.sessions,
                 "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
                 "surroundings": {
@@ -534,13 +533,9 @@ class Server:
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._send_last({"type": "metric_result", **answer})
             return
-        error_types = (errors.ModelAnsweredError, errors.ServiceDown, errors.LoadFailed)
-        description = (
-            error.description if isinstance(error, error_types) else errors.describe(error)
-        )
         self._dismiss(name)
         self._sessions.pop(name, None)
-        self._send_last({"type": "turn_failed", "session": name, **description})
+        self._send_last({"type": "turn_failed", "session": name, **errors.describe(error)})
 
 
 def serve(pipe: Pipe, host: Host) -> int:

@@ -12,13 +12,13 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Emit, Message, dump_model, to_json
+from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -121,9 +121,9 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._report(answer, {**failure(error), **_effects_field(effects())})
+            self._report(answer, {**failure(error), **present(effects=effects())})
             raise
-        self._report(answer, {"response": result_json(result), **_effects_field(effects())})
+        self._report(answer, {"response": result_json(result), **present(effects=effects())})
         return result
 
     def _report(self, answer: Message, fields: Message) -> None:
@@ -186,19 +186,12 @@ def make_error(name: str, message: str) -> Exception:
         return RuntimeError(message)
 
 
-def _effects_field(effects: Message) -> Message:
-    return {"effects": effects} if effects else {}
-
-
 CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=None)
 """The tools of the running task's session; None if tools run without questions."""
 
 
-class Patches:
-    """Attributes that a host replaces while it serves its agent."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+class Patches(ExitStack):
+    """Attributes that a host replaces while it serves its agent; `close` puts them back."""
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a class, or of an object, whatever fields its class allows."""
@@ -208,15 +201,11 @@ class Patches:
             else (object.__setattr__, object.__delattr__)
         )
         own = vars(owner)
-        self._undo.append(
-            partial(change, owner, name, own[name]) if name in own else partial(delete, owner, name)
-        )
+        if name in own:
+            self.callback(change, owner, name, own[name])
+        else:
+            self.callback(delete, owner, name)
         change(owner, name, value)
-
-    def restore(self) -> None:
-        """Put everything back as it was."""
-        while self._undo:
-            self._undo.pop()()
 
 
 # --- google-adk: after the agent's own callbacks, before the tool ---
@@ -323,6 +312,32 @@ def _apply_effects(effects: Message, tool_context: Any) -> None:
     for name in FLAGS:
         if name in effects:
             setattr(tool_context.actions, name, effects[name])
+
+
+# --- google-adk: its own questions to the user, and their answers by the setting `approve` ---
+
+CONFIRMATION = "adk_request_confirmation"
+INPUT = "adk_request_input"
+QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
+"""Names of google-adk's question calls."""
+MOST_ROUNDS = 20
+"""Rounds of answers in one turn: an agent may ask again after each."""
+
+
+def approval_of(call: Any, *, is_approved: bool) -> Message | None:
+    """The response to a call, or None if neither yes nor no can answer it, as for a credential."""
+    if call.name == CONFIRMATION:
+        return {"confirmed": is_approved}
+    if call.name != INPUT:
+        return None
+    arguments = call.args or {}
+    schema = arguments.get("response_schema") or {}
+    if "confirmed" in (schema.get("properties") or {}):
+        return {"confirmed": is_approved}
+    if schema.get("type") == "boolean":
+        return {"result": is_approved}
+    is_free = not schema or (schema.get("type") == "string" and not schema.get("enum"))
+    return {"result": "yes" if is_approved else "no"} if is_free else None
 
 
 # --- google-adk: remote toolsets (MCP servers), so that a replay needs no server ---
@@ -505,6 +520,9 @@ class Tools:
 
         Its arguments are sent by name, with defaults, so that `f("Oslo")` and `f(city="Oslo")` are
         one call."""
+        session_tools = self._session_tools
+        if session_tools is None:
+            return function
         tool = name or function.__name__
         signature = inspect.signature(function)
 
@@ -517,18 +535,14 @@ class Tools:
 
             @wraps(function)
             async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
-                if self._session_tools is None:
-                    return await function(*positional, **keywords)
-                call = self._session_tools.ask(tool, arguments_of(positional, keywords))
+                call = session_tools.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
             return ask_first_async
 
         @wraps(function)
         def ask_first(*positional: Any, **keywords: Any) -> Any:
-            if self._session_tools is None:
-                return function(*positional, **keywords)
-            return self._session_tools.ask(tool, arguments_of(positional, keywords)).wait(
+            return session_tools.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
 

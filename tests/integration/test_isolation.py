@@ -144,7 +144,7 @@ def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(
     repository: Path, isolated: Isolation
 ) -> None:
     head, base = isolated.head, isolated.base
-    place = head.copies.placed(str(repository))
+    place = head.placed(str(repository))
     listed = run(
         head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place
     ).stdout_tail.split()
@@ -299,7 +299,7 @@ def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
             (isolated.base, {*hidden}),
             (isolated.metrics, set()),  # a metric may compare with what is expected
         ):
-            place = Path(sandbox.copies.placed(str(repository)))
+            place = Path(sandbox.placed(str(repository)))
             assert {name for name in hidden | kept if not (place / name).exists()} == lacks
 
 
@@ -330,7 +330,7 @@ def test_nothing_is_put_where_others_look_for_their_files(
         "/dev/shm": "put\n",
         str(sandbox.agent.home): "put\n",
         str(sandbox.agent.home / "tmp"): "put\n",
-        sandbox.copies.placed(str(repository)): "put\n",
+        sandbox.placed(str(repository)): "put\n",
     }.items():
         assert run(sandbox, "/bin/sh", "-c", PUT.format(place, role)).stdout_tail == said, place
 
@@ -349,7 +349,7 @@ def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: 
     with opened(repository, **named) as isolated:
         head = isolated.head
         seen = head.environment(named)
-        place = head.copies.placed(str(repository))
+        place = head.placed(str(repository))
         assert run(head, "/bin/cat", seen["CLOUD_CREDENTIALS"]).stdout_tail == "of the cloud"
         assert run(isolated.base, "/bin/cat", seen["CLOUD_CREDENTIALS"]).returncode != 0
         assert run(head, "/bin/cat", seen["DESK_KEY_FILE"]).returncode != 0
@@ -606,7 +606,8 @@ def test_a_hook_in_namespaces_of_its_own_writes_no_seal(tmp_path: Path) -> None:
     (tmp_path / "cache/sealed").mkdir(parents=True)
     (tmp_path / "cache/sealed/env-1.json").touch()
     for installs in (True, False):
-        prefix = isolation._namespaces(tmp_path / "own", tmp_path / "cache", (), installs=installs)
+        writable = [tmp_path / "own", *([tmp_path / "cache"] if installs else [])]
+        prefix = isolation._namespaces(tmp_path / "cache", (), writable=writable)
         changes = (
             "rm sealed/env-1.json",
             "touch sealed/new",

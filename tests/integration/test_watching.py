@@ -100,9 +100,9 @@ def test_a_private_copy_is_watched_from_its_beginning(top: Path) -> None:
     (top / ".git").mkdir()
     with isolation.open_sandboxes([top], cache=top.parent / "cache", environ={}) as sandboxes:
         head = sandboxes.head
-        head.copies.ready.append(begin)
-        place = head.copies.placed(str(top / "data"))
-        assert head.copies.placed(str(top)) == str(Path(place).parent)
+        head.ready.append(begin)
+        place = head.placed(str(top / "data"))
+        assert head.placed(str(top)) == str(Path(place).parent)
         subprocess.run(
             [*head.agent.prefix, "cat", f"{place}/b.txt"], check=True, capture_output=True
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
@@ -11,10 +10,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.base import ToolFile, ToolOutcome
+from evalgate.agents.base import ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, digest_of, mapped_json
+from evalgate.values import Json, JsonObject, digest_of, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -47,13 +46,6 @@ def sorted_keys(value: Any) -> Any:
     return json.loads(json.dumps(value, sort_keys=True))
 
 
-def redacted(value: Any, redact: Redactor) -> Any:
-    """The same JSON with `redact` applied to every text and key."""
-    return mapped_json(
-        value, lambda member: redact(member) if isinstance(member, str) else member, key=redact
-    )
-
-
 def matches(recorded: Any, actual: Any) -> bool:
     """True if two values are equal. `***` in a recorded text matches any removed text."""
     if isinstance(recorded, str) and REDACTED in recorded:
@@ -79,19 +71,11 @@ def matches(recorded: Any, actual: Any) -> bool:
 
 def _has_pieces(pieces: Sequence[str], text: str) -> bool:
     """True if a text consists of the pieces in this order, with any text between them."""
-    prefix, *inner_pieces, suffix = pieces
-    if len(text) < len(prefix) + len(suffix) or not (
-        text.startswith(prefix) and text.endswith(suffix)
-    ):
-        return False
-    start = len(prefix)
-    stop = len(text) - len(suffix)
-    for piece in inner_pieces:
-        position = text.find(piece, start, stop)
-        if position < 0:
-            return False
-        start = position + len(piece)
-    return True
+    prefix, *inner_pieces, suffix = map(re.escape, pieces)
+    # the first place of a piece leaves the most room for the others: no other place is tried
+    inner_patterns = (f"(?>.*?{piece})" for piece in inner_pieces)
+    pattern = "".join((prefix, *inner_patterns, ".*", suffix))
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
 def _whole_as_integer(value: Any) -> Any:
@@ -130,13 +114,13 @@ def difference(actual: Json, recorded: Json) -> str:
 
 
 def unknown_tool_message(tool: str, tools: Sequence[str]) -> str:
-    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, and a question about the
-    nearest name, if there is one."""
+    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name,
+    if there is one."""
     if not tools:
         return "no tool call was recorded for this case"
     nearest_tool = words.nearest(tool, tools, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in tools], limit=MAX_LISTED)
-    hint = f"; did the agent mean `{nearest_tool}`?" if nearest_tool else ""
+    hint = f", the nearest is `{nearest_tool}`" if nearest_tool else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 
@@ -159,7 +143,7 @@ class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
-class RecordedCall(ToolOutcome, ToolFile):
+class RecordedCall(ToolReply, ToolFile):
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
     tool: str
@@ -215,14 +199,8 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     tool's order, because a model reads them in that order."""
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
-        reply = entry.reply
         call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
-        call |= (
-            {"error": dataclasses.asdict(reply.error)}
-            if reply.error
-            else {"response": reply.response}
-        )
-        calls.append(call | ({"effects": dict(reply.effects)} if reply.effects else {}))
+        calls.append(call | entry.outcome())
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
@@ -239,16 +217,12 @@ def file_name(suite: str, case_id: str) -> str:
     """The file `<suite slug>/<case id>.json`. Two cases never share a file, and a plain case id is
     the name of its file."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
-    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
+    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{digest_of(suite, 6)}"
     name = _plain_name(case_id)[:NAME_LENGTH]
     if name != case_id or name.lower() in RESERVED_NAMES:
-        name = f"{name}-{_digest(case_id, 8)}"
+        name = f"{name}-{digest_of(case_id, 8)}"
     return f"{slug}/{name}.json"
 
 
 def _plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
-
-
-def _digest(text: str, length: int) -> str:
-    return digest_of(text, length)

@@ -21,7 +21,6 @@ from evalgate.agents.base import (
     ToolError,
     ToolFile,
     ToolMode,
-    ToolOutcome,
     ToolReply,
     Unmatched,
 )
@@ -33,7 +32,15 @@ from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass, member
+from evalgate.values import (
+    Json,
+    JsonObject,
+    Redactor,
+    frozen_dataclass,
+    mapped_texts,
+    matches_any,
+    member,
+)
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
@@ -81,7 +88,7 @@ class CallPattern(ToolFile):
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
 
 
-class MockRule(ToolOutcome, CallPattern):
+class MockRule(ToolReply, CallPattern):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
     answers."""
 
@@ -189,15 +196,13 @@ class MockRules:
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
             if rule.run:
                 return RunTool(report=False, delay_s=delay_s)
-            return Replied(reply=rule.reply, delay_s=delay_s)
+            return Replied(reply=rule, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
         """The rules of a tool in order: those under its own name, then those under patterns that
         match it."""
-        matching_names = [
-            name for name in self._mocks.tools if json_match.matches_any(tool, [name])
-        ]
+        matching_names = [name for name in self._mocks.tools if matches_any(tool, [name])]
         names = sorted(matching_names, key=lambda name: name != tool)
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):
@@ -259,7 +264,7 @@ class ConversationTools:
 
     def answer(self, call: PendingCall) -> ToolAnswer:  # noqa: PLR0911 - a row each
         """See agents.base.TrialTools."""
-        args: Json = cassette.redacted(call.args, self._redact)
+        args: Json = mapped_texts(call.args, self._redact)
         call_key = (call.tool, cassette.args_text(args))
         self._counts[call_key] += 1
         nth = self._nth[call.number] = self._counts[call_key]
@@ -282,7 +287,7 @@ class ConversationTools:
                 entry = self._find(call.tool, args, nth)
                 if entry is None:
                     return self._not_recorded(call.tool, args, nth)
-                return Replied(reply=entry.reply)
+                return Replied(reply=entry)
             case ToolMode.MOCK:
                 if call.kind is CallKind.LISTING:
                     return RunTool(report=False)
@@ -292,19 +297,12 @@ class ConversationTools:
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
-        redact = self._redact
-        error = reply.error
-        result = (
-            {"error": ToolError(type=error.type, message=redact(error.message))}
-            if error
-            else {"response": cassette.redacted(reply.response, redact)}
-        )
+        outcome = reply.outcome().items()
         recorded_call = RecordedCall(
             tool=call.tool,
-            args=cassette.redacted(call.args, redact),
+            args=mapped_texts(call.args, self._redact),
             nth=self._nth[call.number],
-            effects=cassette.redacted(reply.effects, redact),
-            **result,
+            **{name: mapped_texts(part, self._redact) for name, part in outcome},
         )
         self._recorded.append(recorded_call)
 
@@ -330,7 +328,7 @@ class ConversationTools:
         tool_calls = self._calls_of(tool)
         times = sum(1 for entry in tool_calls if cassette.matches(entry.args, args))
         if self._entries is None:
-            reason = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
+            reason = f"and there is no cassette {self._cassette}"
         elif times:
             frequency = "once" if times == 1 else f"{times} times"
             reason = f"for the {_number_text(nth)} time; it was recorded {frequency}"
@@ -343,7 +341,9 @@ class ConversationTools:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
             reason = cassette.unknown_tool_message(tool, tools)
         separator = " " if reason.startswith(("for ", "and ")) else ", "
-        return Unmatched(message=f"{call_text}{separator}{reason}")
+        return Unmatched(
+            message=f"{call_text}{separator}{reason}; if the call is right, {RECORD_HINT}"
+        )
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
+from evalgate.system.files import new_file
 from evalgate.text import words
-from evalgate.values import Redactor
+from evalgate.values import Environ, Redactor
 
 
 class Toolbox:
@@ -151,12 +152,10 @@ def digest(root: Path, paths: Iterable[str]) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Write the file completely or not at all, so that a killed run leaves no partial file."""
-    content = text.encode("utf-8", "backslashreplace")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_bytes(content)
-        draft.replace(path)
+        with new_file(path) as draft:
+            draft.write_bytes(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UnavailableError(f"the cassette {path.name} cannot be written: {error}") from error
 
@@ -202,7 +201,7 @@ def source(
     settings: Settings,
     *,
     checkout: Path,
-    environment: Mapping[str, str],
+    environment: Environ,
     suites: Iterable[Suite] = (),
 ) -> Toolbox | None:
     """The toolbox for the tool calls of a side's agent; None if they go to the tools themselves.

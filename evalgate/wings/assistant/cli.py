@@ -11,11 +11,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from evalgate import cli
+from evalgate import cli, extensions
 from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.formats import rewrite
-from evalgate.system import extras
 from evalgate.values import JsonObject
 from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
@@ -88,7 +87,7 @@ def _serve(root: Path, port: int | None, **options: Any) -> int:
         from evalgate.wings.assistant import server  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"`{error.name}` is not installed", hint=extras.install_command("mcp")
+            f"`{error.name}` is not installed", hint=extensions.install_command("mcp")
         ) from error
     if port is None:
         server.run_stdio(resources)

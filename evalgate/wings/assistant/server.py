@@ -132,19 +132,10 @@ def run_stdio(resources: ServerResources) -> None:
     anyio.run(serve)
 
 
-def http_app(resources: ServerResources, *, port: int, token: str) -> Guard:
-    """The tools under /mcp, for requests from this machine that carry the token."""
-    # the guard decides which requests it answers
-    inner = server_of(resources).streamable_http_app(
-        host=HOST,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-    return Guard(inner, port=port, token=token)
-
-
 def run_http(resources: ServerResources, *, port: int) -> None:
-    """Serve on the loopback interface until interrupted. The token of a root is created once,
-    outside of the root; standard error names its file."""
+    """Serve the tools under /mcp on the loopback interface until interrupted, for requests from
+    this machine that carry the token. The token of a root is created once, outside of the root;
+    standard error names its file."""
     digest = digest_of(str(resources.root), 16)
     path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
     token = loopback.kept_token(path)
@@ -152,6 +143,10 @@ def run_http(resources: ServerResources, *, port: int) -> None:
     header_text = f"Authorization: Bearer, and the token in {path}"
     sys.stderr.write(plain.visible(f"{address}\n{header_text}\n"))
     sys.stderr.flush()
-    uvicorn.run(
-        http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning"
+    # the guard decides which requests are answered
+    inner = server_of(resources).streamable_http_app(
+        host=HOST,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    guard = Guard(inner, port=port, token=token)
+    uvicorn.run(guard, host=HOST, port=port, log_level="warning")

@@ -18,7 +18,6 @@ from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.edit import CODES, Refused
 from evalgate.wings.ces.read import COLLECTION_OF, Kind
 from evalgate.wings.ces.resources import Done
-from evalgate.wings.ces.shapes import Proto
 
 RELAXATIONS = "evalgate/relaxations"
 CHANGES = "evalgate/changes"
@@ -187,19 +186,6 @@ def _about(description: str, kind: str = "string") -> JsonObject:
     return {"type": kind, "description": description}
 
 
-def _with(
-    key: str, shape: type[Proto], description: str, required: tuple[str, ...], **more: JsonObject
-) -> JsonObject:
-    """An object with a message as one property; its definitions move to the top, because `$ref`
-    finds them there."""
-    definition = schema_of(shape.__name__)
-    definitions = definition.pop("$defs", {})
-    return {
-        **_object(required, **{key: {**definition, "description": description}}, **more),
-        "$defs": definitions,
-    }
-
-
 # --- the table ------------------------------------------------------------------------------------
 
 _TEXT: JsonObject = {"type": "string"}
@@ -310,6 +296,9 @@ def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tupl
     same = _about(f"The {noun}, as update_{tool_noun} takes it.", "object")
     about_id = _about("Without it one is made of the displayName.")
     takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
+    definition = {**schema_of(read.RESOURCES[kind].__name__), "description": description}
+    definitions = definition.pop("$defs")  # at the top, because `$ref` finds them there
+    takes_fields = _object((key,), **{key: definition}, updateMask=_MASK)
     return (
         Tool(
             name=f"create_{tool_noun}",
@@ -321,7 +310,7 @@ def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tupl
         Tool(
             name=f"update_{tool_noun}",
             description=f"Updates the specified {noun}. Always pass an update mask.{_TELLS}",
-            takes=_with(key, read.RESOURCES[kind], description, (key,), updateMask=_MASK),
+            takes={**takes_fields, "$defs": definitions},
             call=partial(resources.update, kind),
             names=names,
         ),

@@ -177,7 +177,9 @@ def generate(
     defaults = defaults_of(settings)
     environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
     clients = Clients(defaults=defaults, environment=environ)
-    _check_model(model, clients)
+    if reasons := clients.missing([model]):
+        message = f"the model `{model}` that writes scenarios: {reasons[model]}"
+        raise ConfigError.collected([errors.error("simulator-credentials", message)])
     judge_keys = clients.key_names([model])
     introduction = _ask_agent(agent_use, settings, context, judge_keys=judge_keys)
     panel = judges_panel.open_panel(
@@ -240,14 +242,6 @@ def _agent(settings: Settings) -> AgentUse:
             hint="Use --agent adk:FOLDER (or python:, command:, http:).",
         )
     return next(iter(uses.values()))
-
-
-def _check_model(model: str, clients: Clients) -> None:
-    """Raise ConfigError if the model's key or package is missing."""
-    reasons = clients.missing([model])
-    if reasons:
-        message = f"the model `{model}` that writes scenarios: {reasons[model]}"
-        raise ConfigError.collected([errors.error("simulator-credentials", message)])
 
 
 def _ask_agent(

@@ -265,11 +265,7 @@ def of_judge(
 ) -> CriterionCalibration | None:
     """The calibration of this judge on this criterion, or None. Prefers equal options, but accepts
     others."""
-    candidates = [
-        candidate
-        for candidate in (calibration.criteria if calibration else ())
-        if candidate.criterion == criterion
-    ]
+    candidates = _of_criterion(criterion, calibration)
     identity = (judge.model, judge.prompt_version)
     same_model = [
         candidate
@@ -278,6 +274,11 @@ def of_judge(
     ]
     same_options = [candidate for candidate in same_model if candidate.judge == judge]
     return next(iter(same_options or same_model), None)
+
+
+def _of_criterion(criterion: str, calibration: Calibration | None) -> list[CriterionCalibration]:
+    criteria = calibration.criteria if calibration else ()
+    return [candidate for candidate in criteria if candidate.criterion == criterion]
 
 
 def fault_of(
@@ -291,11 +292,7 @@ def fault_of(
     in words; else None."""
     criterion_calibration = of_judge(criterion, judge, calibration)
     if criterion_calibration is None:
-        candidates = [
-            candidate
-            for candidate in (calibration.criteria if calibration else ())
-            if candidate.criterion == criterion
-        ]
+        candidates = _of_criterion(criterion, calibration)
         if not candidates:
             return "calibration-missing", f"there are no labels for {_judge_label(judge)}"
         changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])

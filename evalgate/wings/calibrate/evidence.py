@@ -148,9 +148,7 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
     turns = transcript.invocations
     line = label.line
     case = cases[trial_key.case_id]
-    if line.turn is not None and line.turn > len(turns):
-        message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+    line.check_turn(len(turns))
     labelled_turns = turns if line.turn is None else [turns[line.turn - 1]]
     if line.answer is not None and one_line(line.answer) not in {
         one_line(prompting.answer_of(turn)) for turn in labelled_turns

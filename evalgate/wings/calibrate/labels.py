@@ -82,6 +82,12 @@ class LabelPlace(Wire):
             return None
         return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat)
 
+    def check_turn(self, count: int) -> None:
+        """Raise LabelProblem if a conversation of `count` turns does not have this one."""
+        if self.turn is not None and self.turn > count:
+            message = f"`turn` is {self.turn}, the conversation has {words.counted(count, 'turn')}"
+            raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+
 
 class LabelEvidence(Wire):
     """The judged evidence in the line itself: two texts, or the conversation."""
@@ -246,12 +252,8 @@ class LabelsReading:
         except LabelProblem:
             if line.trial_key is None:
                 raise
-        turns = line.conversation
-        if turns is not None and line.turn is not None and line.turn > len(turns):
-            message = (
-                f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-            )
-            raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+        if line.conversation is not None:
+            line.check_turn(len(line.conversation))
         for key, value in (("rubric", line.rubric), ("sentence", line.sentence)):
             if value and key != verdicts.unit:
                 message = f"`{line.criterion}` has no verdict on a {key}"

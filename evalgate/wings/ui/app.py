@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ from starlette.routing import Route
 from evalgate.errors import ConfigError, EvalgateError
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, mapped_json
+from evalgate.values import Json, JsonObject, mapped_json
 from evalgate.wings.ui.workspace import LATEST, Workspace
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -40,12 +40,12 @@ HEADERS = {
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
-READS: dict[str, Any] = {
+READS: JsonObject = {
     "case": Workspace.case,
     "chat-trace": Workspace.trace,
     "chat-file": Workspace.chat_file,
 }
-CHANGES: dict[str, Any] = {
+CHANGES: JsonObject = {
     "run": Workspace.run,
     "rebuild": Workspace.rebuild,
     "stop": Workspace.stop,
@@ -71,15 +71,6 @@ class PageServer:
     def __init__(self, space: Workspace, *, read_only: bool) -> None:
         self._space = space
         self._read_only = read_only
-
-    def routes(self) -> list[Route]:
-        """The routes of all requests."""
-        return [
-            Route("/", self.page),
-            Route("/api/state", self.state),
-            Route("/api/events", self.events),
-            Route("/api/{name}", self.answer, methods=["POST"]),
-        ]
 
     async def page(self, request: Request) -> Response:
         """The page of a run alongside a base."""
@@ -152,9 +143,13 @@ class PageServer:
 def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
     """The application, behind a guard that asks for the token."""
     pages = PageServer(space, read_only=read_only)
-    return Guard(
-        Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}"
-    )
+    routes = [
+        Route("/", pages.page),
+        Route("/api/state", pages.state),
+        Route("/api/events", pages.events),
+        Route("/api/{name}", pages.answer, methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), port=port, token=token, cookie=f"evalgate-{port}")
 
 
 def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:
@@ -204,7 +199,7 @@ def _error_json(error: EvalgateError) -> JsonObject:
     return {"error": "\n".join(lines), "hint": error.hint}
 
 
-def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
+def _json(content: Json, *, status: int = 200) -> Response:
     # ASCII: an agent's half character does not make the response fail
     text = json.dumps(_finite(content))
     return Response(

@@ -13,7 +13,7 @@ from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed, ToolMode
 from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
-from evalgate.agents.tools import cassette, toolbox
+from evalgate.agents.tools import toolbox
 from evalgate.agents.worker_process import Step
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
@@ -35,7 +35,7 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.system import redact
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json, JsonObject, mapped_texts
 
 CASE = "chat"
 LIVE_TEXT = 20_000
@@ -137,7 +137,7 @@ class Chat:
                 file = next(iter(self._file_references([step.part or {}])), None)
                 self._artifacts.append({"name": step.name, "version": step.version, "file": file})
             elif not isinstance(step, EventMessage):
-                entry = cassette.redacted(step.entry, self._redact)
+                entry = mapped_texts(step.entry, self._redact)
                 self._entries.setdefault(step.number, {}).update(entry)
             elif content := step.step().content:
                 texts = [part for part in content.parts if isinstance(part, Text)]

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from evalgate import cli
+from evalgate import cli, extensions
 from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
-from evalgate.system import extras, loopback
+from evalgate.system import loopback
 
 SETTINGS = (
     *(
@@ -51,7 +51,7 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
         from evalgate.wings.ui.workspace import Workspace  # noqa: PLC0415 - takes long to load
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"`{error.name}` is not installed", hint=extras.install_command("ui")
+            f"`{error.name}` is not installed", hint=extensions.install_command("ui")
         ) from error
     space = Workspace(commands.explicit_options(values))
     # the browser reads the address with its token from a file: anybody may list its arguments

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
 
@@ -22,7 +22,7 @@ from evalgate.errors import ConfigError, EvalgateError, ExitCode, UnavailableErr
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import AgentFailure, Outcome, TrialKey, VerdictKind
 from evalgate.system.process import Child, ChildStartError, Ended, LineSplitter, LineTooLong
-from evalgate.values import JsonObject
+from evalgate.values import Json, JsonObject
 
 LONGEST_LINE = 1_000_000
 LINES = 200
@@ -40,10 +40,10 @@ class Running:
         self._root = root
         self._lock = threading.Lock()
         self._child: Child | None = None
-        self._splitter = LineSplitter(limit=LONGEST_LINE)
         self._begin()
 
     def _begin(self) -> None:
+        self._splitter = LineSplitter(limit=LONGEST_LINE)
         self._about: JsonObject = {
             "running": False,
             "total": 0,
@@ -57,9 +57,7 @@ class Running:
         self._trials: list[tuple[str, str, str | None]] = []
         self._started = time.monotonic()
 
-    def start(
-        self, options: Mapping[str, Any], *, scored: Collection[str] | None, reproduce: str
-    ) -> None:
+    def start(self, options: Json, *, scored: Collection[str] | None, reproduce: str) -> None:
         """Start a run with these settings. Raises ConfigError if another run is active,
         UnavailableError."""
         order = {
@@ -72,7 +70,6 @@ class Running:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
             self._begin()
             self._number += 1
-            self._splitter = LineSplitter(limit=LONGEST_LINE)
             # -P: do not import modules of the repository
             command = [sys.executable, "-P", "-m", __spec__.name]
             try:
@@ -226,7 +223,7 @@ def main() -> int:
         return ExitCode.INTERRUPTED
 
 
-def _run(order: dict[str, Any], write_event: Tell) -> int:
+def _run(order: JsonObject, write_event: Tell) -> int:
     settings = load.load_settings(order["given"])
     scored = None if order["scored"] is None else frozenset(order["scored"])
     context = prepare.make_context(

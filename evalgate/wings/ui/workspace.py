@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
+from evalgate.config.gate_file import RuleShape
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
@@ -58,17 +59,15 @@ UNCHANGED: Mapping[int, Any] = {}
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-class PagePart(BaseModel):
+class PagePart(RuleShape):
     """A part of a request."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Call(PagePart):
     """A tool call that a case expects."""
 
     name: str = Field(min_length=1)
-    args: JsonObject = {}
+    args: JsonObject = Field(default_factory=dict)
 
 
 class File(PagePart):

@@ -19,7 +19,7 @@ PULL = "GET /repos/o/r/pulls/1"
 
 
 def pull(client) -> Pull:
-    return client.fetch(github_client.FETCH_PULL, Pull, pull_number=1)
+    return client.call(github_client.FETCH_PULL, Pull, pull_number=1)
 
 
 def comments(client) -> list[github_client.Comment]:
@@ -104,7 +104,7 @@ def test_what_fails_for_good_is_told_with_the_next_step(
 ) -> None:
     double.fail(PULL, times=99, **fault)
     failed = failed_with(lambda: pull(client))
-    assert failed.kind == kind
+    assert failed.kind is GitHubFault[kind.upper()]
     assert told in f"{failed.message} {failed.hint}"
     assert failed.message.startswith("could not read the pull request: ")
     assert failed.exit_code is ExitCode.NOT_MEASURED
@@ -197,17 +197,17 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     double.fail("POST .*/comments", status=502)
     body = {"body": "x"}
     failed = failed_with(
-        lambda: client.send(
+        lambda: client.call(
             github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1
         )
     )
     assert failed.kind is GitHubFault.SERVER
     # a limit: nothing was done
     double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})
-    client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
+    client.call(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
     double.fail("POST .*/check-runs", status=502)  # the newest of a name counts
-    client.send(github_client.CREATE_CHECK, CheckRun, body={"name": "x", "head_sha": "b" * 40})
+    client.call(github_client.CREATE_CHECK, CheckRun, body={"name": "x", "head_sha": "b" * 40})
     assert len(double.state.checks) == 1
 
 

@@ -200,7 +200,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_state_survives_the_pipe_on_one_line(state: dict[str, Any]) -> None:
-    message = protocol.start("s1", SessionInput(app_name="a", user_id="u", state=state), seed=7)
+    message = protocol.start("s1", SessionInput(app_name="a", user_id="u"), state, seed=7)
     written = protocol.render_line(message)
     assert written.count(b"\n") == 1
     assert json.loads(written)["state"] == state

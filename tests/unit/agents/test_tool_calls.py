@@ -102,7 +102,9 @@ def test_what_was_to_be_reported_is_kept_once() -> None:
     line.ask(said("a", **{"as": "run"}))
     line.ask(said("b", **{"as": "quiet"}))
     assert line.add_result(told("a", response={"n": 1}, effects={"state_delta": {"k": 1}})) is None
-    assert tools.kept == [("t", ToolReply(response={"n": 1}, effects={"state_delta": {"k": 1}}))]
+    [(tool, reply)] = tools.kept
+    assert (tool, reply.response, reply.error) == ("t", {"n": 1}, None)
+    assert reply.effects == {"state_delta": {"k": 1}}
     for call in ("a", "b", "never asked"):
         failure = line.add_result(told(call, response=1))
         assert failure is not None
@@ -149,7 +151,7 @@ def test_the_messages_are_read_as_every_other() -> None:
         b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}'
     )
     assert isinstance(result, ToolResultMessage)
-    assert result.reply == ToolReply(error=ToolError(type="RuntimeError", message="m"))
+    assert (result.response, result.error) == (None, ToolError(type="RuntimeError", message="m"))
     with pytest.raises(protocol.ProtocolError, match="kind"):
         protocol.parse_worker_message(
             b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}'

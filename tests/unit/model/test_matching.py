@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from evalgate.model import json_match
 from evalgate.model.json_match import MISSING, Matcher
 from evalgate.system import patterns
+from evalgate.values import matches_any
 
 
 @pytest.mark.parametrize(
@@ -155,4 +156,4 @@ def test_many_partners_need_no_deep_stack() -> None:
     ],
 )
 def test_names(name: str, patterns: list[str], named: bool) -> None:
-    assert json_match.matches_any(name, patterns) is named
+    assert matches_any(name, patterns) is named

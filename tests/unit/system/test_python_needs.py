@@ -458,7 +458,7 @@ def test_a_day_is_an_option_of_uv_and_a_project_keeps_its_import_roots(tmp_path:
     (tmp_path / "bot" / "pyproject.toml").write_text(PROJECT)
     day = "--exclude-newer=2025-06-30"
     needs = python_needs.listed_needs(["bot/pyproject.toml", "ddgs", day], str(tmp_path))
-    assert needs.newest == (day,)
+    assert needs.specifiers == ("ddgs", day)
     assert needs.import_roots == (str(tmp_path / "bot" / "src"), str(tmp_path / "bot"))
     world = python_env.InstallSetup(environment={}, cache="")
     command = python_env._command(needs, tmp_path, world, complete=True)

@@ -230,7 +230,7 @@ def test_a_seal_that_cannot_be_written_leaves_none(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fchmod", refuse)
+    monkeypatch.setattr(Path, "chmod", refuse)
     with pytest.raises(OSError, match="No space left"):
         seals.write(folder, key=KEY, note="")
     assert list(seal_of(folder).parent.iterdir()) == []

@@ -190,7 +190,7 @@ def test_refused_is_never_run() -> None:
 
 
 def test_what_a_wrapped_function_says_of_itself() -> None:
-    wrapped = tools.Tools(None).wrap(add)
+    wrapped = tools.Tools(SessionTools(print, "s1")).wrap(add)
     assert (wrapped.__name__, wrapped.__wrapped__) == ("add", add)  # type: ignore[attr-defined]  # functools.wraps sets it
 
 
@@ -226,5 +226,5 @@ def test_what_is_replaced_is_put_back(owner: Any) -> None:
     for number in range(2):  # one upon the other
         patches.set(owner, "here", number)
     assert owner.here == 1
-    patches.restore()
+    patches.close()
     assert (dict(vars(owner)), owner.here) == (before, value)

@@ -12,9 +12,7 @@ from .frameworks import FrameworkSession, Message, Original
 class Session(FrameworkSession):
     """The agent's or team's own memory, which starts empty."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._is_first_turn = True
+    _is_first_turn = True
 
     async def ask(self, text: str) -> Any:
         """The content of a run's last message."""

@@ -9,7 +9,6 @@ import importlib.metadata
 import inspect
 import json
 import pkgutil
-import platform
 import re
 import sys
 import threading
@@ -20,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from evalgate.worker import description, errors, pipe, python, server, tools
 
@@ -28,6 +27,7 @@ from . import programs
 from .programs import Program
 
 Message = dict[str, Any]
+T = TypeVar("T")
 
 THREADS = 64  # a blocking tool occupies one of them, and no other conversation
 
@@ -81,8 +81,7 @@ class FrameworkSession(ABC):
         self._report_answer(answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
         usages = list(self.watch.usage.values())
-        turn_fields = {"timings": self.watch.timings(), "agents": agents, "model_calls": usages}
-        return {name: value for name, value in turn_fields.items() if value}
+        return pipe.present(timings=self.watch.timings(), agents=agents, model_calls=usages)
 
     async def end(self) -> Message:
         """See server.Session."""
@@ -264,9 +263,17 @@ def intercept(classes: Iterable[Any], **interceptors: Interceptor) -> None:
     A call that streams its answer is not intercepted."""
     for owner in classes:
         for name, interceptor in interceptors.items():
-            original = vars(owner).get(name)
-            if original is not None and not hasattr(original, "is_intercepted"):
-                setattr(owner, name, _intercept_call(original, min(interceptors), interceptor))
+            replace_once(owner, name, _intercept_call, min(interceptors), interceptor)
+
+
+def replace_once(owner: Any, name: str, make: Callable[..., Any], *more: Any) -> None:
+    """Replace a method of a class, if it has one of its own, or of an object by `make(method,
+    *more)`, once."""
+    original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name)
+    if original is not None and not hasattr(original, "is_replaced"):
+        replacement = make(original, *more)
+        replacement.is_replaced = True
+        setattr(owner, name, replacement)
 
 
 def intercept_all(path: str, **interceptors: Interceptor) -> None:
@@ -292,25 +299,25 @@ def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
             return interceptor(session, self, lambda: original(self, *args, **options), arguments)
 
         async def run() -> Any:
-            with _inside(key):
+            with bound(_CALLS, _CALLS.get() | {key}):
                 return await call()
 
         if inspect.iscoroutinefunction(interceptor):
             return run()
-        with _inside(key):
+        with bound(_CALLS, _CALLS.get() | {key}):
             return call()
 
-    replacement.is_intercepted = True  # type: ignore[attr-defined]  # marks it
     return replacement
 
 
 @contextmanager
-def _inside(key: tuple[int, str]) -> Iterator[None]:
-    token = _CALLS.set(_CALLS.get() | {key})
+def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """In the block, the variable of the context has this value."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _CALLS.reset(token)
+        variable.reset(token)
 
 
 async def settle(
@@ -454,13 +461,7 @@ class FrameworkHost(server.Host, ABC):
                 )
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
-        return {
-            "framework": self.package,
-            "framework_version": version,
-            "python": platform.python_version(),
-            "interpreter": sys.executable,
-            "agent": call,
-        }
+        return {"framework": self.package, "framework_version": version, "agent": call}
 
     def models(self) -> list[str]:
         """The agent's model."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, get_args
 
@@ -222,21 +221,12 @@ async def _note_call_async(_: Session, tool: Any, run: Original, arguments: Mess
         return await run()
 
 
-@contextmanager
-def _call_of(tool: Any, arguments: Message) -> Iterator[None]:
-    """Note a tool's call: its methods do not get the model's arguments, or the call's number."""
-    _guard(type(tool))
-    token = CALL.set((arguments.get("tool_call_id") or "", arguments["tool_input"]))
-    try:
-        yield
-    finally:
-        CALL.reset(token)
-
-
-def _guard(tool_class: type) -> None:
-    """Report the calls of a class's tools. If one method calls another, only the first is
-    reported."""
-    frameworks.intercept(tool_class.__mro__, _run=_run_tool, _arun=_run_tool_async)
+def _call_of(tool: Any, arguments: Message) -> AbstractContextManager[None]:
+    """Note a tool's call: its methods do not get the model's arguments, or the call's number. The
+    methods of its class are reported: if one calls another, only the first."""
+    frameworks.intercept(type(tool).__mro__, _run=_run_tool, _arun=_run_tool_async)
+    call = (arguments.get("tool_call_id") or "", arguments["tool_input"])
+    return frameworks.bound(CALL, call)
 
 
 def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:

@@ -17,9 +17,7 @@ class Session(FrameworkSession):
     """The items so far and the last speaker. The session's state is the run's `context`, unless
     `context` names another object."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._items: list[Any] = []
+    _items: Any = ()
 
     async def ask(self, text: str) -> Any:
         """The final output of a run."""
@@ -107,22 +105,15 @@ def _watcher(session: Session) -> Any:
 # --- tools ---
 
 
-def report_tools() -> None:
-    """Report every tool that an agent may choose, and ask about it."""
-    import agents.agent
-
-    # realtime agents have the base class, too; before 0.1 there is none
-    agent_class = getattr(agents.agent, "AgentBase", agents.agent.Agent)
-    original = agent_class.get_all_tools
-    if hasattr(original, "reports"):
-        return
+def _report_tools(original: Any) -> Any:
+    """`get_all_tools` of an agent, whose tools report themselves, and ask before they run."""
 
     async def get_all_tools(self: Any, *args: Any, **options: Any) -> Any:
         tools = await original(self, *args, **options)
         session = frameworks.CURRENT.get()
         for tool in tools:
             if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL_TOOLS:
-                _guard(tool)
+                frameworks.replace_once(tool, "on_invoke_tool", _guard, tool)
             elif (
                 session is not None
                 and session.tools is not None
@@ -132,15 +123,10 @@ def report_tools() -> None:
                 raise RuntimeError(f"{message}: run this agent with `tools: live`")
         return tools
 
-    get_all_tools.reports = True  # type: ignore[attr-defined]  # marks it
-    agent_class.get_all_tools = get_all_tools
+    return get_all_tools
 
 
-def _guard(tool: Any) -> None:
-    original = tool.on_invoke_tool
-    if hasattr(original, "reports"):
-        return
-
+def _guard(original: Any, tool: Any) -> Any:
     async def invoke(ctx: Any, arguments: str) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
@@ -165,8 +151,7 @@ def _guard(tool: Any) -> None:
                 raise
             return answer
 
-    invoke.reports = True  # type: ignore[attr-defined]  # marks it
-    tool.on_invoke_tool = invoke
+    return invoke
 
 
 async def _error_answer(tool: Any, ctx: Any, error: Exception) -> Any:
@@ -195,7 +180,11 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        report_tools()
+        import agents.agent
+
+        # realtime agents have the base class, too; before 0.1 there is none
+        agent_class = getattr(agents.agent, "AgentBase", agents.agent.Agent)
+        frameworks.replace_once(agent_class, "get_all_tools", _report_tools)
 
     def models(self) -> list[str]:
         """The agent's model; empty if the agent's code sets the key or client of all models."""

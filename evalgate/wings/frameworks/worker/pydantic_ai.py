@@ -105,15 +105,6 @@ def _tokens(usage: Any) -> tuple[int | None, int | None]:
     return getattr(usage, names[0], None), getattr(usage, names[1], None)
 
 
-def ask_before_tools() -> None:
-    """Ask about every tool of every toolset. If one calls another, only the first is asked
-    about."""
-    try:
-        frameworks.intercept_all("pydantic_ai.toolsets:AbstractToolset", call_tool=_call_tool)
-    except ImportError:  # before 0.4.3
-        frameworks.intercept_all("pydantic_ai.tools:Tool", run=_ask_first)
-
-
 async def _ask_first(
     session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
@@ -138,13 +129,10 @@ async def _call_tool(session: Session, _: Any, run: Original, arguments: Message
     is_output = getattr(tool.tool_def, "kind", "function") == "output"
     if session.tools is None or is_output or RUNNING.get() == call_key:
         return await run()
-    token = RUNNING.set(call_key)
-    try:
+    with frameworks.bound(RUNNING, call_key):
         # the model's arguments
         _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))
         return await session.tools.ask(name, args).settle(run)
-    finally:
-        RUNNING.reset(token)
 
 
 class Host(frameworks.FrameworkHost):
@@ -167,5 +155,9 @@ class Host(frameworks.FrameworkHost):
         return getattr(agent, "deps_type", getattr(agent, "_deps_type", None))  # before 0.4
 
     def prepare(self) -> None:
-        """See FrameworkHost."""
-        ask_before_tools()
+        """Ask about every tool of every toolset. If one calls another, only the first is asked
+        about."""
+        try:
+            frameworks.intercept_all("pydantic_ai.toolsets:AbstractToolset", call_tool=_call_tool)
+        except ImportError:  # before 0.4.3
+            frameworks.intercept_all("pydantic_ai.tools:Tool", run=_ask_first)

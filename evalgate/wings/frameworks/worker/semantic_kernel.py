@@ -11,9 +11,7 @@ from .frameworks import FrameworkSession, Message, Original
 class Session(FrameworkSession):
     """A thread of the agent. The session's state is the kernel's arguments."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._thread: Any = None
+    _thread: Any = None
 
     async def ask(self, text: str) -> Any:
         """The content of a response."""

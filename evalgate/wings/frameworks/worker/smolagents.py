@@ -59,11 +59,8 @@ class Session(FrameworkSession):
         def wrap_tool(tool: Any) -> Any:
             @wraps(tool, updated=())
             def call(*args: Any, **options: Any) -> Any:
-                token = frameworks.CURRENT.set(self)
-                try:
+                with frameworks.bound(frameworks.CURRENT, self):
                     return tool(*args, **options)
-                finally:
-                    frameworks.CURRENT.reset(token)
 
             return call
 
@@ -157,9 +154,7 @@ class Host(frameworks.FrameworkHost):
     entrances = ("run", "__call__")
     is_exclusive = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._initial_states: dict[int, Any] = {}
+    _initial_states: dict[int, Any]
 
     def prepare(self) -> None:
         """Report every call of a model, a tool or another agent, and ask about tools and agents."""

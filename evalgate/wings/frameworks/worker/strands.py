@@ -84,16 +84,6 @@ def _response(result: Any) -> Any:
     return {"error": answer} if result["status"] == "error" else answer
 
 
-def ask_before_tools() -> None:
-    """Ask about every tool call."""
-    from strands.types.tools import AgentTool
-
-    for tool_class in frameworks.subclasses_of(AgentTool):
-        original = vars(tool_class).get("stream")
-        if original is not None and not hasattr(original, "asks"):
-            tool_class.stream = _wrap_events(original)
-
-
 def _wrap_events(original: Any) -> Any:
     @wraps(original)
     async def stream(self: Any, tool_use: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -116,7 +106,6 @@ def _wrap_events(original: Any) -> Any:
         for event in events or [result_event]:
             yield event
 
-    stream.asks = True  # type: ignore[attr-defined]  # marks it
     return stream
 
 
@@ -131,10 +120,7 @@ class Host(frameworks.FrameworkHost):
     entrances = ("__call__", "invoke_async", "stream_async")
     is_exclusive = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._messages: list[Any] | None = None
-        self._state: Message = {}
+    _initial: tuple[list[Any], Message] | None = None
 
     def models(self) -> list[str]:
         """The agent's model. Those of Bedrock, the default, are named as LiteLLM names them."""
@@ -145,21 +131,23 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
+        from strands.types.tools import AgentTool
+
         frameworks.intercept_all("strands.hooks:HookRegistry", invoke_callbacks_async=_watch)
-        ask_before_tools()
+        for tool_class in frameworks.subclasses_of(AgentTool):
+            frameworks.replace_once(tool_class, "stream", _wrap_events)
 
     def share(self, agent: Any) -> None:
         """See FrameworkHost."""
         super().share(agent)
-        self._messages = list(agent.messages)
-        self._state = agent.state.get()
+        self._initial = list(agent.messages), agent.state.get()
 
     async def open(self, start: Message, session_tools: Any) -> Any:
         """A new session with the agent's initial messages and state."""
-        if self._messages is not None and self.is_agent(self._target):
-            self._target.messages[:] = self._messages
+        if self._initial is not None and self.is_agent(self._target):
+            self._target.messages[:], state = self._initial
             for name in self._target.state.get():
                 self._target.state.delete(name)
-            for name, value in self._state.items():
+            for name, value in state.items():
                 self._target.state.set(name, value)
         return await super().open(start, session_tools)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.tools import cassette
+from evalgate.values import mapped_texts
 
 JSON = st.recursive(
     st.none()
@@ -76,5 +77,5 @@ def test_what_was_redacted_stands_for_anything(recorded: Any, actual: Any, cover
 
 def test_redaction_reaches_keys_and_values_at_every_depth() -> None:
     value = {"a": ["x secret y", {"secret": 1}], "n": 3, "none": None}
-    hidden = cassette.redacted(value, lambda text: text.replace("secret", "***"))
+    hidden = mapped_texts(value, lambda text: text.replace("secret", "***"))
     assert hidden == {"a": ["x *** y", {"***": 1}], "n": 3, "none": None}
