@@ -293,7 +293,7 @@ def _package_of(module: str) -> str:
     """The package of a missing module; "" if unknown. No name is guessed: an installed package
     lists it among its own requirements, also as an optional one."""
     top = module.partition(".")[0]
-    if package := PACKAGES.get(module) or PACKAGES.get(top):
+    if package := PACKAGES.get(module):
         return package
     import importlib.metadata
 

@@ -54,13 +54,13 @@ def _serve_commands(module: str) -> None:
         return
     make_context = command_class.make_context
 
-    def made(command: Any, info_name: Any, args: Any, *more: Any, **settings: Any) -> Any:
+    def new_context(command: Any, info_name: Any, args: Any, *more: Any, **settings: Any) -> Any:
         typist = TYPIST.get()
         if typist is not None and not args:
             args = [*_parameters(command, typist)]
         return make_context(command, info_name, args, *more, **settings)
 
-    command_class.make_context = made
+    command_class.make_context = new_context
 
 
 def _parameters(command: Any, typist: Callable[[], str]) -> Iterator[str]:

@@ -220,6 +220,8 @@ def test_the_users_frames_are_kept() -> None:
         ("yaml", "Add `pyyaml` to"),
         # an installed package lists it, as an optional one (pytest does)
         ("argcomplete", "Add `argcomplete` to"),
+        # a part of a namespace that is there: its own package
+        ("google.api_core", "Add `google-api-core` to"),
         # of a package that is there
         ("pytest.gone", "The installed version of 'pytest' does not have it."),
     ],
