@@ -30,10 +30,9 @@ from typing import Any
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES
 from evalgate.judges.base import JudgeReply, JudgeRequest, SampledRequest, Vote
-from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import JudgeBudget, UsageLedger
+from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
+from evalgate.judges.replay import VerdictCache
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")

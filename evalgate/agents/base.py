@@ -3,6 +3,7 @@ calls."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 from abc import ABC, abstractmethod
@@ -101,6 +102,14 @@ class ToolReply(BaseModel):
     response: Any = None
     error: ToolError | None = None
     effects: JsonObject | None = None
+
+    def outcome(self) -> JsonObject:
+        """The response or the error, and effects if there are any, as JSON."""
+        if self.error is not None:
+            outcome: JsonObject = {"error": dataclasses.asdict(self.error)}
+        else:
+            outcome = {"response": self.response}
+        return {**outcome, "effects": self.effects} if self.effects else outcome
 
 
 @frozen_dataclass

@@ -34,6 +34,7 @@ from evalgate.model import (
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
+from evalgate.worker.pipe import present
 
 PROTOCOL = 1
 
@@ -300,13 +301,8 @@ def render_line(message: Json) -> bytes:
 def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
     """The first message. `tools`: the mode in which the worker asks before tools run; "" if they
     just run. `inputs`: the top of the checkout whose inputs are reported; "" if they are not."""
-    more = _present(inputs=inputs, tools=tools)
+    more = present(inputs=inputs, tools=tools)
     return {"type": "hello", "protocol": PROTOCOL, "options": dict(options), **more}
-
-
-def _present(**fields: Any) -> JsonObject:
-    """The fields that are not empty."""
-    return {name: value for name, value in fields.items() if value}
 
 
 def start(
@@ -322,7 +318,7 @@ def start(
     the end of each turn."""
     turns = [adk_shapes.invocation_json(invocation) for invocation in history]
     return {
-        **_present(states=states, history=turns),
+        **present(states=states, history=turns),
         "type": "start",
         "session": session,
         "app_name": session_input.app_name,
@@ -347,7 +343,7 @@ def turn(
         "type": "turn",
         "session": session,
         "content": adk_shapes.content_json(content),
-        **_present(state=dict(state or {}), live=is_live, agent=agent),
+        **present(state=dict(state or {}), live=is_live, agent=agent),
     }
 
 
@@ -365,11 +361,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
         case Unmatched():
             return {**message, "refused": answer.message}
         case Replied(reply=reply):
-            if reply.error is not None:
-                message["error"] = dataclasses.asdict(reply.error)
-            else:
-                message["response"] = reply.response
-            return message | _present(effects=dict(reply.effects or {}))
+            return message | reply.outcome()
         case _:
             assert_never(answer)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import agents as agents_module, criteria
+from evalgate import agents as agents_module
 from evalgate.agents import opening
 from evalgate.config import load, places
 from evalgate.config.context import Context
@@ -618,7 +618,7 @@ def _unselected(
     all."""
     try:
         unselected = settings.model_copy(update={"paths": (), "grep": ""})
-        discovery = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
+        discovery = discover.discover(unselected, tree=tree)
     except NothingToDo:
         return None
     eval_sets = {suite.key: suite.eval_set for suite in head_suites}
@@ -1196,14 +1196,21 @@ def edited_workflow(root: Path, head: Path) -> str:
     )
     top = head.joinpath(*[".."] * len(root.relative_to(base_top).parts))
     for path in sorted((base_top / ".github" / "workflows").glob("*.y*ml")):
-        name = path.relative_to(base_top)
-        content = path.read_bytes()
-        head_file = top / name
-        if b"evalgate" in content and not (
-            head_file.is_file() and head_file.read_bytes() == content
-        ):
-            return name.as_posix()
+        name = path.relative_to(base_top).as_posix()
+        if b"evalgate" in path.read_bytes() and differs(name, base_top, top):
+            return name
     return ""
+
+
+def differs(path: str, root: Path, head: Path) -> bool:
+    """True if two checkouts do not both have the same file."""
+    base_file = root / path
+    head_file = head / path
+    return not (
+        base_file.is_file()
+        and head_file.is_file()
+        and base_file.read_bytes() == head_file.read_bytes()
+    )
 
 
 def is_pointer(content: bytes) -> bool:

@@ -253,7 +253,7 @@ def _changed(
         [path for path in paths if DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
         for paths in (base_files, [path for path in head_files if path not in base_files])
     )
-    yield from (path for path in dependency_files if _differs(path, root, head))
+    yield from (path for path in dependency_files if baseline_base.differs(path, root, head))
     if not is_shared:
         return
     yield from added_files if dependency_files else ()
@@ -268,17 +268,7 @@ def _changed(
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
         package_files = [path for path in {**base_files, **head_files} if path.startswith(folder)]
         if not any(base_folder.startswith(folder) for base_folder in base_folders):
-            yield from (path for path in package_files if _differs(path, root, head))
-
-
-def _differs(path: str, root: Path, head: Path) -> bool:
-    base_file = root / path
-    head_file = head / path
-    return not (
-        base_file.is_file()
-        and head_file.is_file()
-        and base_file.read_bytes() == head_file.read_bytes()
-    )
+            yield from (path for path in package_files if baseline_base.differs(path, root, head))
 
 
 # --- head beside base -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import difflib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -40,9 +40,9 @@ from evalgate.model import (
     GateEdit,
     PlanPart,
     Policy,
+    Quarantine,
     RuleBook,
     Suite,
-    Waiver,
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
@@ -76,10 +76,10 @@ class Rules:
         """The change's own policy."""
         return self.books[0].policy
 
-    def with_waivers(self, waivers: Mapping[CaseKey, Waiver]) -> Rules:
+    def with_quarantined(self, quarantined: Mapping[CaseKey, Quarantine]) -> Rules:
         """The rules with cases that never decide, by either book."""
         books = (
-            RuleBook(policy=replace(book.policy, waivers=waivers), criteria=book.criteria)
+            RuleBook(policy=replace(book.policy, quarantined=quarantined), criteria=book.criteria)
             for book in self.books
         )
         return replace(self, books=tuple(books))
@@ -867,7 +867,18 @@ def settings_in_force(
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
     trusted_settings = {name: _trusted(settings, name, base_side.settings) for name in names}
-    notices = [*_notices(settings, trusted_settings, base_side)]
+    of_action = config.names_with(Settings, Door.ACTION)
+    notices = [
+        *base_side.notices(
+            settings,
+            trusted_settings,
+            lambda name: (
+                config_settings.input_name(name),
+                settings.place_of(name),
+                HINT_INPUT if name in of_action else HINT,
+            ),
+        )
+    ]
     judge = settings.gate_file.judge
     if names:
         judge, judge_notices = _judge(settings, base_side, is_guarded=context.is_pull_request)
@@ -948,19 +959,28 @@ class _BaseSettings:
             else cls(None, "the base has no evalgate.yml yet")
         )
 
-    def notice(
-        self, name: str, *, base_setting: Any, head_setting: Any, place: Place | None, hint: str
-    ) -> Problem:
-        """The value that is in force, and the change's value."""
-        if self.settings is not None:
-            message = (
-                f"`{name}`: the base's evalgate.yml counts ({_quoted(base_setting)}), "
-                f"not this change's ({_quoted(head_setting)})"
-            )
-        else:
-            suffix = f"; the value in force is {_quoted(base_setting)}" if base_setting else ""
-            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_setting)}) does not count: {self.reason}{suffix}"
-        return errors.note(SETTING_OF_BASE, message, place, hint)
+    def notices(
+        self,
+        head: object,
+        trusted: Json,
+        describe: Callable[[str], tuple[str, Place | None, str]],
+    ) -> Iterator[Problem]:
+        """A notice about each of head's settings that differs from the one in force (`trusted`).
+        `describe`: its name for users, its place, and a hint."""
+        for setting, value in trusted.items():
+            if getattr(head, setting) == value:
+                continue
+            head_text = _quoted(getattr(head, setting))
+            name, place, hint = describe(setting)
+            if self.settings is not None:
+                message = (
+                    f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
+                    f"not this change's ({head_text})"
+                )
+            else:
+                suffix = f"; the value in force is {_quoted(value)}" if value else ""
+                message = f"`{name}` of this change's evalgate.yml ({head_text}) does not count: {self.reason}{suffix}"
+            yield errors.note(SETTING_OF_BASE, message, place, hint)
 
 
 def _quoted(value: Any) -> str:
@@ -999,21 +1019,6 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _notices(
-    settings: Settings, trusted_settings: Json, base_side: _BaseSettings
-) -> Iterator[Problem]:
-    """A notice about each of head's settings that differs from the one in force."""
-    for name, base_setting in trusted_settings.items():
-        head_setting = getattr(settings, name)
-        if head_setting != base_setting:
-            label = config_settings.input_name(name)
-            place = settings.place_of(name)
-            hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
-            yield base_side.notice(
-                label, base_setting=base_setting, head_setting=head_setting, place=place, hint=hint
-            )
-
-
 def _judge(
     settings: Settings, base_side: _BaseSettings, *, is_guarded: bool
 ) -> tuple[JudgeRule, list[Problem]]:
@@ -1029,16 +1034,11 @@ def _judge(
     ):
         trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
     notices = [
-        base_side.notice(
-            f"judge.{name}",
-            base_setting=value,
-            head_setting=getattr(head_judge, name),
-            place=place,
-            hint=HINT,
+        *base_side.notices(
+            head_judge,
+            trusted_options,
+            lambda name: (f"judge.{name}", settings.place_of("judge", name), HINT),
         )
-        for name, value in trusted_options.items()
-        for place in (settings.place_of("judge", name),)
-        if getattr(head_judge, name) != value
     ]
     names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
     if is_guarded and base_side.settings is None and not notices and names:
@@ -1062,33 +1062,40 @@ def _with_client_options(
     """The suite with the base's client options for its judges and its simulated users."""
     base_suite = base.project.suites.get(suite.key)
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
+    problems: list[Problem] = []
+
+    def settled(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+        options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
+        base_option_config = without(config, CLIENT_OPTIONS) | options
+        if base_option_config != config:
+            reason = "the base's count" if options else "the base has none"
+            message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
+            problems.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
+        return base_option_config
+
     criteria = []
-    problems = []
     for use in suite.criteria:
         base_config = (
             _config_of(uses[use.name])
             if use.name in uses
             else _rule_config(use, base_side.settings)
         )
-        config = _replaced(_config_of(use), base_config)
+        config = settled(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
         if config != _config_of(use):
             judge = {**use.options["judge_model_options"], "judge_model_config": config}
             options = {**use.options, "judge_model_options": judge}
             use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
-            place = use.place or Place(suite.key)
-            problems.append(_other_client(f"`{use.name}` in {suite.key}", config, place))
         criteria.append(use)
     simulator = suite.simulator
     base_settings = base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_simulator_config = base_suite.simulator.config if base_suite is not None else None
-        base_config = base_simulator_config or rule or {}
-        config = _replaced(simulator.config, base_config)
-        if config != simulator.config:
-            place = simulator.place or Place(suite.key)
-            problems.append(_other_client(f"the simulated users of {suite.key}", config, place))
-            simulator = replace(simulator, config=config)
+        base_config = (
+            (base_suite.simulator.config if base_suite is not None else None) or rule or {}
+        )
+        subject = f"the simulated users of {suite.key}"
+        config = settled(simulator.config, base_config, subject, simulator.place)
+        simulator = replace(simulator, config=config)
     return suite.with_criteria(criteria, simulator), problems
 
 
@@ -1105,19 +1112,3 @@ def _config_of(use: CriterionUse) -> Json:
     options = use.options.get("judge_model_options")
     config = member(options, "judge_model_config")
     return config if isinstance(config, dict) else {}
-
-
-def _client_options(config: Json) -> Json:
-    return {name: value for name, value in config.items() if name in CLIENT_OPTIONS}
-
-
-def _replaced(config: Json, base_config: Json) -> Json:
-    """The configuration with the base's client options."""
-    own_options = without(config, CLIENT_OPTIONS)
-    return {**own_options, **_client_options(base_config)}
-
-
-def _other_client(subject: str, config: Json, place: Place) -> Problem:
-    reason = "the base's count" if _client_options(config) else "the base has none"
-    message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
-    return errors.note(SETTING_OF_BASE, message, place, HINT)

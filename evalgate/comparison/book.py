@@ -76,11 +76,6 @@ class ScoredSide:
             for key, trial in self.runs.items()
         }
 
-    def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
-        """The verdict of one criterion on a case; None if the criterion gave none."""
-        criteria = self.verdicts[key].criteria
-        return next((criterion.kind for criterion in criteria if criterion.name == name), None)
-
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """True for each trial that passes; None if unknown."""
         return [pairing.passes(self.outcomes[trial.key]) for trial in trials]
@@ -127,8 +122,12 @@ class Sides:
         ]
 
     def kinds(self, key: CaseKey, name: str) -> tuple[VerdictKind | None, ...]:
-        """The verdict of one criterion on a case, on each side."""
-        return tuple(side.kind(key, name) for side in self.scored_sides)
+        """The verdict of one criterion on a case, on each side; None if it gave none."""
+        criteria = [side.verdicts[key].criteria for side in self.scored_sides]
+        return tuple(
+            next((criterion.kind for criterion in verdicts if criterion.name == name), None)
+            for verdicts in criteria
+        )
 
     def common_runs(
         self, heads: Iterable[GradedTrial]

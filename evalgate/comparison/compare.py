@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
 
-from evalgate.comparison import divergence, pairing, purse, sensitivity
+from evalgate.comparison import pairing, purse, sensitivity
 from evalgate.comparison.book import ScoredSide, Sides
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
@@ -24,7 +23,6 @@ from evalgate.model import (
     Comparison,
     Confirmation,
     CriterionComparison,
-    CriterionUse,
     Divergence,
     FailureOrigin,
     Lack,
@@ -32,8 +30,9 @@ from evalgate.model import (
     Reruns,
     Suite,
     VerdictKind,
+    divergence,
 )
-from evalgate.values import Sentence, Wording
+from evalgate.values import Sentence, Wording, grouped
 
 DUST = 1e-9
 Falls: TypeAlias = Sequence[tuple[float, bool]]
@@ -125,7 +124,7 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         evidence=book.factors.get(key, 1.0),
         why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
-        waived=key in sides.policy.waivers,
+        quarantined=key in sides.policy.quarantined,
     )
 
 
@@ -281,24 +280,22 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
     shown."""
     for is_shown in (False, True):
         # in the order of the suites; a criterion that several suites use is one row
-        uses: dict[str, CriterionUse] = {}
-        cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
-        for key, case_uses in sides.uses.items():
-            if sides.is_paired(key) and sides.policy.blocks(key) is not is_shown:
-                for use in case_uses:
-                    uses.setdefault(use.name, use)
-                    cases[use.name].append(key)
-        rules = [pairing.rule_of(use, sides.policy, advisory=is_shown) for use in uses.values()]
+        groups = grouped(
+            (use.name, (use, key))
+            for key, uses in sides.uses.items()
+            if sides.is_paired(key) and sides.policy.blocks(key) is not is_shown
+            for use in uses
+        )
         for is_gating in (True, False):
-            falls = [
-                (rule, _falls(sides, rule, cases[rule.name]))
-                for rule in rules
-                if rule.gating is is_gating
-            ]
-            largest = max((_evidence(*rule_falls) for rule_falls in falls), default=1.0)
-            for rule, rule_falls in falls:
-                keys = cases[rule.name]
-                yield _row(sides, rule, keys, rule_falls, is_shown=is_shown, largest=largest)
+            rows = []
+            for group in groups.values():
+                rule = pairing.rule_of(group[0][0], sides.policy, advisory=is_shown)
+                keys = [key for _, key in group]
+                if rule.gating is is_gating:
+                    rows.append((rule, keys, _falls(sides, rule, keys)))
+            largest = max((_evidence(rule, falls) for rule, _, falls in rows), default=1.0)
+            for rule, keys, falls in rows:
+                yield _row(sides, rule, keys, falls, is_shown=is_shown, largest=largest)
 
 
 def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:

@@ -23,6 +23,7 @@ from evalgate.model import (
     Run,
     Scale,
     Score,
+    VerdictKind,
 )
 from evalgate.model.deviations import Deviations
 from evalgate.values import frozen_dataclass
@@ -148,6 +149,20 @@ def passes(pattern: Pattern | None) -> bool | None:
     if not pattern:
         return None
     return False if False in pattern else None if None in pattern else True
+
+
+def kind_of(
+    trial: GradedTrial, uses: Sequence[CriterionUse], deviations: Deviations
+) -> VerdictKind:
+    """The verdict kind of a single trial, for progress reports."""
+    if trial.failure is not None:
+        return VerdictKind.NOT_MEASURED
+    uses = deciding(uses)
+    rules = threshold.rules_of(uses, deviations)
+    is_passed = passes(outcome(trial, uses, deviations=rules, of_base=False))
+    if is_passed is None:
+        return VerdictKind.NOT_MEASURED
+    return VerdictKind.PASS if is_passed else VerdictKind.FAIL
 
 
 def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:

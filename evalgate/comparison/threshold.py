@@ -19,7 +19,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.values import Sentence, Wording
+from evalgate.values import Sentence, Wording, grouped
 
 
 def judge(
@@ -95,7 +95,7 @@ def judge_case(
     measured. Else it passes, provided that at least one criterion decides. In ADK a case with one
     passing criterion passes although other criteria have no score, and an agent failure is a
     failure."""
-    deviations = _of(criteria, deviations)
+    deviations = rules_of(criteria, deviations)
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats)
         for use in criteria
@@ -132,16 +132,7 @@ def judge_case(
     )
 
 
-def kind_of(
-    trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations
-) -> VerdictKind:
-    """The verdict kind of a single trial, for progress reports."""
-    uses = [use for use in criteria if not use.informational]
-    verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
-    return _case_kind(verdicts, _of(uses, deviations))[0]
-
-
-def _of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
+def rules_of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
     """evalgate's own rules for CES criteria, because ADK has no rules for them."""
     return OURS if any(use.is_of_ces for use in uses) else deviations
 
@@ -238,25 +229,20 @@ def _case_kind(
     verdicts: Iterable[CriterionVerdict], deviations: Deviations
 ) -> tuple[VerdictKind, Wording]:
     """The kind of a case from the kinds of its criteria, and the reason in words."""
-    deciding_verdicts = [verdict for verdict in verdicts if verdict.kind is not None]
-    broken_verdict = next(
-        (verdict for verdict in deciding_verdicts if verdict.reason is Reason.TEST_BROKEN), None
-    )
-    failed_names = [
-        verdict.name for verdict in deciding_verdicts if verdict.kind is VerdictKind.FAIL
-    ]
-    unmeasured_verdict = next(
-        (verdict for verdict in deciding_verdicts if verdict.kind is VerdictKind.NOT_MEASURED), None
-    )
-    has_passed = any(verdict.kind is VerdictKind.PASS for verdict in deciding_verdicts)
-    if broken_verdict:
-        reason = Sentence("case_test_broken", broken_verdict.name, broken_verdict.message)
-        return VerdictKind.NOT_MEASURED, reason
-    if failed_names:
-        return VerdictKind.FAIL, Sentence("case_below", failed_names)
-    if unmeasured_verdict and (deviations.criterion_unscored or not has_passed):
-        reason = Sentence("case_unmeasured", unmeasured_verdict.name, unmeasured_verdict.message)
-        return VerdictKind.NOT_MEASURED, reason
+    groups = grouped((verdict.kind, verdict) for verdict in verdicts)
+    unmeasured_verdicts = groups.get(VerdictKind.NOT_MEASURED, [])
+    for verdict in unmeasured_verdicts:
+        if verdict.reason is Reason.TEST_BROKEN:
+            reason = Sentence("case_test_broken", verdict.name, verdict.message)
+            return VerdictKind.NOT_MEASURED, reason
+    if failed_verdicts := groups.get(VerdictKind.FAIL):
+        return VerdictKind.FAIL, Sentence(
+            "case_below", [verdict.name for verdict in failed_verdicts]
+        )
+    has_passed = VerdictKind.PASS in groups
+    if unmeasured_verdicts and (deviations.criterion_unscored or not has_passed):
+        verdict = unmeasured_verdicts[0]
+        return VerdictKind.NOT_MEASURED, Sentence("case_unmeasured", verdict.name, verdict.message)
     if not has_passed:
         return VerdictKind.NOT_MEASURED, Sentence("case_without_criterion")
     return VerdictKind.PASS, ""

@@ -59,15 +59,18 @@ def decide(
     regression gate is not measured, except if no earlier agent exists. `book`: the bets of a run
     without a comparison; without a book every failure counts. `decided`: the verdicts on the cases
     without a comparison, if they exist already."""
-    if comparison is not None and comparison.base is not None:
-        book = comparison.book
-        decided = comparison.decided
-        if policy.fail_on and _stopped_its_agent(run, comparison, advisory=policy.advisory):
+    compared = None if comparison is None or comparison.base is None else comparison
+    if compared is not None:
+        book = compared.book
+        decided = compared.decided
+        if policy.fail_on and _stopped_its_agent(run, compared, advisory=policy.advisory):
             policy = policy.blocking()  # the change broke the agent; this is not an outage
     threshold_gate = _ThresholdGate(
         run=run,
         policy=policy,
-        comparison=comparison,
+        base=None if compared is None else compared.base,
+        cases=compared.cases if compared else (),
+        is_compared=compared is not None or (comparison is not None and comparison.no_agent),
         book=book or Book(),
         decided=decided,
     )
@@ -115,31 +118,22 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _ThresholdGate:
-    """Is head good enough? The arguments are those of `decide`."""
+    """Is head good enough? `cases`: compared with `base`. `is_compared`: the comparison decides
+    criteria without a threshold. Other fields are arguments of `decide`."""
 
     run: Run
     policy: Policy
-    comparison: Comparison | None
+    base: Run | None
+    cases: Sequence[CaseComparison]
+    is_compared: bool
     book: Book
     decided: Mapping[CaseKey, CaseVerdict]
-
-    @property
-    def base(self) -> Run | None:
-        """The base that head is compared with."""
-        return self.comparison.base if self.comparison is not None else None
-
-    @property
-    def compared_cases(self) -> Sequence[CaseComparison]:
-        """The cases that are compared with the base."""
-        return self.comparison.cases if self.comparison is not None and self.base else ()
 
     @cached_property
     def origins(self) -> Mapping[CaseKey, FailureOrigin]:
         """The origin of each failure: from the comparison with a base, else from the reruns."""
         if self.base is not None:
-            return {
-                case.key: case.origin for case in self.compared_cases if case.origin is not None
-            }
+            return {case.key: case.origin for case in self.cases if case.origin is not None}
         return {
             key: OF_RERUNS[confirmation]
             for key, confirmation in self.book.confirmations.items()
@@ -171,7 +165,7 @@ class _ThresholdGate:
         keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
         return frozenset(
             case.key
-            for case in self.compared_cases
+            for case in self.cases
             if case.key in keys
             and self._is_old(case.key)
             and case.base
@@ -193,29 +187,29 @@ class _ThresholdGate:
         if case.key in self.drifted_cases:
             kind = VerdictKind.NOT_MEASURED
             case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        waiver = self.policy.waivers.get(case.key)
+        quarantine = self.policy.quarantined.get(case.key)
         if case.suite in self.policy.advisory:
-            waiver = None
+            quarantine = None
         is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
         reason = None
-        if waiver is not None:
+        if quarantine is not None:
             pass  # it needs no other reason not to block
         elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
             reason = NonBlocking.FLAKY
         elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
             reason = NonBlocking.ALLOWED
-        if (reason, waiver) == (case.nonblocking, case.waiver):
+        if (reason, quarantine) == (case.nonblocking, case.quarantine):
             return case
-        return replace(case, nonblocking=reason, waiver=waiver)
+        return replace(case, nonblocking=reason, quarantine=quarantine)
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
         """The cases that are not on the base."""
-        return frozenset(case.key for case in self.compared_cases if case.status is CaseStatus.NEW)
+        return frozenset(case.key for case in self.cases if case.status is CaseStatus.NEW)
 
     def suite_verdict(self, suite: Suite) -> SuiteVerdict:
         """The verdict on a suite by its own pass rate. Every case counts, including cases that did
-        not run, except waived ones and those that do not block."""
+        not run, except quarantined ones and those that do not block."""
         policy = self.policy
         is_advisory = suite.key in policy.advisory
         if suite.problem:
@@ -227,7 +221,7 @@ class _ThresholdGate:
                 advisory=is_advisory,
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
-        counted_cases = [case for case in case_verdicts if case.key not in policy.waivers]
+        counted_cases = [case for case in case_verdicts if case.key not in policy.quarantined]
         required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
         # old and new cases have a pass rate each: otherwise new cases could make up for failures
         groups = grouped(
@@ -245,11 +239,8 @@ class _ThresholdGate:
             and names
             and len(names) == len(pairing.deciding(suite.criteria))
         ):
-            is_compared = self.comparison is not None and (
-                self.base is not None or self.comparison.no_agent
-            )
-            kind = kind if is_compared else VerdictKind.NOT_MEASURED
-            reason = Sentence("suite_without_threshold", names, is_compared)
+            kind = kind if self.is_compared else VerdictKind.NOT_MEASURED
+            reason = Sentence("suite_without_threshold", names, self.is_compared)
         return SuiteVerdict(
             suite=suite.key,
             kind=kind,

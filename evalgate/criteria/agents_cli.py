@@ -88,8 +88,7 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
     scores = judged.labels_of(result)
     score = statistics.fmean(scores) if scores else None
     turn = judged.judged_turn(result, turn=None, score=score)
-    grade = judged.conclude([turn], nothing=vertex_service.nothing())
-    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
+    return judged.conclude_conversation(turn, view.actual, nothing=vertex_service.nothing())
 
 
 def _text(field: Any) -> str:
@@ -125,8 +124,7 @@ def grade_by_service(view: TrialView, *, ask: Inquiry) -> Grade:
             }
         ],
     }
-    grade = vertex_service.grade_turns(ask, [body], metric)
-    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
+    return vertex_service.grade_conversation(ask, body, metric, view.actual)
 
 
 SPECS = (

@@ -35,27 +35,23 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         return pairs
     assert isinstance(ask.options, AnswerOptions)
     intermediate = ask.options.include_intermediate_responses_in_final
-    by_turn: dict[int, JudgedTurn] = {}
-    sampled_requests: dict[int, SampledRequest] = {}
+    plans: list[SampledRequest | JudgedTurn] = []
     for number, (actual, expected) in enumerate(pairs, start=1):
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
         if not reference.strip() and ask.deviations.reference_empty:
-            finding = Finding(text=Sentence("turn_without_reference"), turn=number)
-            by_turn[number] = JudgedTurn(findings=(finding,))
+            plans.append(judged.without_score("turn_without_reference", number))
         elif not answer.strip() and ask.deviations.answer_empty:
             finding = Finding(
                 text=Sentence("no_agent_answer"), turn=number, label="invalid", score=0.0
             )
-            by_turn[number] = JudgedTurn(scores=(0.0,), findings=(finding,))
+            plans.append(JudgedTurn(scores=(0.0,), findings=(finding,)))
         else:
             request = prompting.text_of(expected.user_content)
             question = ask_match(request=request, answer=answer, reference=reference)
-            sampled_requests[number] = judged.sampled(ask, question, parse=parse_match)
-    for number, result in ask.votes(sampled_requests).items():
-        by_turn[number] = judged.judged_turn(result, turn=number)
+            plans.append(judged.sampled(ask, question, parse=parse_match))
+    judged_turns = ask.judged(plans, lambda result, number: judged.judged_turn(result, turn=number))
     no_reference = not_evaluated(Reason.REFERENCE_MISSING, "no_reference")
-    judged_turns = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
 
 

@@ -18,7 +18,6 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
     Event,
-    Finding,
     Grade,
     Invocation,
     Need,
@@ -30,7 +29,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, JsonObject, Sentence, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
 class HallucinationOptions(AnswerOptions):
@@ -60,16 +59,16 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         (passage, _split_sentences(result, passage.text))
         for passage, result in zip(passages, splits, strict=True)
     ]
-    results = ask.votes(
-        {
-            index: _validation(passage, sentences, ask)
-            for index, (passage, sentences) in enumerate(texts)
-            if not isinstance(sentences, NotEvaluated) and sentences
-        }
-    )
+
+    def read(result: VoteResult, number: int) -> JudgedTurn:
+        passage, sentences = texts[number - 1]
+        assert not isinstance(sentences, NotEvaluated)
+        subjects = dict(zip(sentence_names(sentences), sentences, strict=True))
+        return judged.judged_items(result, subjects, turn=passage.turn)
+
     texts_by_turn: defaultdict[int, list[JudgedTurn]] = defaultdict(list)
-    for index, (passage, sentences) in enumerate(texts):
-        judged_text = _judged(passage, sentences, results.get(index))
+    judged_texts = ask.judged([_validation(*text, ask) for text in texts], read)
+    for passage, judged_text in zip(passages, judged_texts, strict=True):
         texts_by_turn[passage.turn].append(judged_text)
     judged_turns = [
         _together(texts_by_turn[number], number, ask.deviations)
@@ -103,7 +102,13 @@ def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEval
 # --- what each rests on ---------------------------------------------------------------------------
 
 
-def _validation(passage: AgentText, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
+def _validation(
+    passage: AgentText, sentences: tuple[str, ...] | NotEvaluated, ask: Inquiry
+) -> SampledRequest | JudgedTurn:
+    if isinstance(sentences, NotEvaluated):
+        return JudgedTurn(lack=sentences)
+    if not sentences:
+        return JudgedTurn()
     names = sentence_names(sentences)
     return judged.sampled(
         ask,
@@ -114,50 +119,21 @@ def _validation(passage: AgentText, sentences: Sequence[str], ask: Inquiry) -> S
     )
 
 
-def _judged(
-    passage: AgentText,
-    sentences: tuple[str, ...] | NotEvaluated,
-    result: VoteResult | None,
-) -> JudgedTurn:
-    """The result for one text: the share of its sentences that are supported, or why it is
-    unknown."""
-    if isinstance(sentences, NotEvaluated):
-        return JudgedTurn(lack=sentences)
-    if result is None:
-        return JudgedTurn()
-    pairs = list(zip(sentence_names(sentences), sentences, strict=True))
-    findings = tuple(
-        judged.finding_of(result, item=name, subject=sentence, turn=passage.turn)
-        for name, sentence in pairs
-    )
-    lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
-    lack = next((candidate for candidate in lacks if candidate is not None), None)
-    verdicts = [
-        verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None
-    ]
-    if lack is not None and (result.request.deviations.turn_unjudged or not verdicts):
-        return JudgedTurn(findings=findings, lack=lack)
-    return JudgedTurn(
-        scores=(Fraction(sum(verdicts), len(verdicts)),), findings=findings, lack=lack
-    )
-
-
 def _together(
     judged_texts: Sequence[JudgedTurn], number: int, deviations: Deviations
 ) -> JudgedTurn:
-    """The result for a turn: the mean of its texts."""
-    scores = [Fraction(score) for judged_text in judged_texts for score in judged_text.scores]
-    lack = next(
-        (judged_text.lack for judged_text in judged_texts if judged_text.lack is not None), None
-    )
+    """The result for a turn: the mean over its texts of the share of supported sentences."""
+    scores = [
+        Fraction(sum(judged_text.scores)) / len(judged_text.scores)
+        for judged_text in judged_texts
+        if judged_text.scores
+    ]
+    lacks = (judged_text.lack or judged_text.dropped for judged_text in judged_texts)
+    lack = next(filter(None, lacks), None)
     findings = tuple(finding for judged_text in judged_texts for finding in judged_text.findings)
     if not scores:
-        findings = (
-            findings
-            if lack
-            else (*findings, Finding(text=Sentence("turn_without_text"), turn=number))
-        )
-        return JudgedTurn(findings=findings, lack=lack)
+        empty = () if lack else judged.without_score("turn_without_text", number).findings
+        return JudgedTurn(findings=(*findings, *empty), lack=lack)
     if not deviations.float_dust_judged:
         mean = turns.mean([float(score) for score in scores])
         return JudgedTurn(scores=(mean,), findings=findings, dropped=lack)

@@ -33,6 +33,7 @@ from evalgate.model import (
     CriterionUse,
     Finding,
     Grade,
+    Invocation,
     NotEvaluated,
     Opinion,
     Reason,
@@ -108,11 +109,19 @@ class Inquiry:
     deviations: Deviations = OURS
     repeat: int | str = 0
 
-    def votes(self, sampled_requests: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
-        """The panel's results on the sampled requests, which are asked together."""
-        return dict(
-            zip(sampled_requests, self.panel.vote_all(list(sampled_requests.values())), strict=True)
-        )
+    def judged(
+        self,
+        plans: Sequence[SampledRequest | JudgedTurn],
+        read: Callable[[VoteResult, int], JudgedTurn],
+    ) -> list[JudgedTurn]:
+        """The results for the turns, whose requests are asked together. A plan is a turn's request,
+        or its result. `read`: the result from the votes and the number of the plan, from 1."""
+        requests = [plan for plan in plans if isinstance(plan, SampledRequest)]
+        results = iter(self.panel.vote_all(requests))
+        return [
+            read(next(results), number) if isinstance(plan, SampledRequest) else plan
+            for number, plan in enumerate(plans, start=1)
+        ]
 
 
 def unready_reason(view: TrialView) -> NotEvaluated | None:
@@ -244,6 +253,31 @@ def judged_turn(
     )
 
 
+def judged_items(
+    result: VoteResult, subjects: Mapping[str, Wording], *, turn: int | None
+) -> JudgedTurn:
+    """The result for a turn from a vote on several items, with their subjects: a score and a
+    finding for each. The turn has a lack if any item has no verdict (in ADK: if all have none)."""
+    verdicts = [result.items[item] for item in subjects]
+    lack = next(filter(None, (lack_of(verdict, result.samples) for verdict in verdicts)), None)
+    scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
+    is_partial = bool(scores) and not result.request.deviations.turn_unjudged
+    return JudgedTurn(
+        scores=scores,
+        findings=tuple(
+            finding_of(result, item=item, subject=subject, turn=turn)
+            for item, subject in subjects.items()
+        ),
+        lack=None if is_partial else lack,
+        dropped=lack if is_partial else None,
+    )
+
+
+def without_score(reason: str, turn: int) -> JudgedTurn:
+    """The result for a turn that does not count; `reason`: the name of a sentence."""
+    return JudgedTurn(findings=(Finding(text=Sentence(reason), turn=turn),))
+
+
 def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> NotEvaluated | None:
     """Why an item has no verdict; None if it has one."""
     if verdict.passed is not None:
@@ -315,6 +349,14 @@ def conclude(
     return Score(value=mean(scores), turns=values, findings=findings, lacking=lacking)
 
 
-def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
-    """The grade of a whole conversation: the last turn has its value, earlier turns have none."""
-    return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))
+def conclude_conversation(
+    judged_turn: JudgedTurn,
+    actual: Sequence[Invocation],
+    *,
+    nothing: NotEvaluated,
+    deviations: Deviations = OURS,
+) -> Grade:
+    """The grade of a whole conversation from one result: the last turn has its value, earlier turns
+    have none."""
+    grade = conclude([judged_turn], nothing=nothing, deviations=deviations)
+    return replace(grade, turns=(*(None,) * (len(actual) - 1), *(grade.turns or (None,))))

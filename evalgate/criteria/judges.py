@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from evalgate import criteria, errors
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
 from evalgate.judges import models as judges_models, panel, rate_limit, replay
@@ -29,17 +28,20 @@ from evalgate.text import words
 from evalgate.values import Environ, Log
 
 
-def settle(
-    use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, digest: str = ""
-) -> CriterionUse:
-    """The use with the judge that will be asked; a criterion without a judge is unchanged.
+def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> CriterionUse:
+    """The use with the judge that will be asked. Unchanged: a criterion without a judge, and
+    invalid options, which the check of criteria reports.
 
     In order of priority: the gate's options for this criterion, its options for all criteria, the
     criteria file, ADK's defaults. Model configs are merged by key. `digest`: the digest of the
     replayed replies."""
-    if not issubclass(spec.options, JudgedOptions):
+    spec = criteria.pick(use.metric or use.name, use.code)
+    if spec is None or not issubclass(spec.options, JudgedOptions):
         return use
-    options = spec.options.model_validate(dict(use.options))
+    try:
+        options = spec.options.model_validate(dict(use.options))
+    except ValidationError:
+        return use
     written_options = options.judge_model_options
     model = written_options.judge_model
     num_samples = written_options.num_samples
@@ -69,13 +71,8 @@ def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeId
     cannot either. `prompt_version`: the version of the question; None: the current version.
 
     Raises pydantic.ValidationError for invalid options."""
-    spec = criteria.pick(use.name)
-    if (
-        spec is None
-        or use.code is not None
-        or spec.verdicts is None
-        or not issubclass(spec.options, JudgedOptions)
-    ):
+    spec = criteria.pick(use.name, use.code)
+    if spec is None or spec.verdicts is None or not issubclass(spec.options, JudgedOptions):
         return None
     options = spec.options.model_validate(dict(use.options))
     if isinstance(options, VertexOptions) and options.judge is not Source.LLM:
@@ -107,7 +104,7 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
     endpoint = _endpoint(defaults, digest)
     return tuple(
         suite.with_criteria(
-            (_settle(use, defaults, digest) for use in suite.criteria),
+            (settle(use, defaults, digest=digest) for use in suite.criteria),
             replace(suite.simulator, endpoint=endpoint),
         )
         for suite in suites
@@ -190,10 +187,9 @@ def open_panel(
 def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
     """All models that a run of settled suites asks, to judge or to play a user."""
     suite_list = tuple(suites)
-    return (
-        *(() if settings.skip_judged else judge_models(suite_list)),
-        *user.simulator_models(suite_list),
-    )
+    uses = (use for suite in suite_list for use in suite.criteria if not settings.skip_judged)
+    judges = filter(None, map(_model, uses))
+    return tuple(dict.fromkeys((*judges, *user.simulator_models(suite_list))))
 
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
@@ -202,24 +198,6 @@ def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> 
     if not models:
         return frozenset()
     return Clients(defaults=defaults_of(settings), environment=environ).key_names(models)
-
-
-def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
-    """All models that the settled criteria of the suites ask, without repetition."""
-    models = [
-        model for suite in suites for use in suite.criteria if (model := _model(use)) is not None
-    ]
-    return tuple(dict.fromkeys(models))
-
-
-def _settle(use: CriterionUse, defaults: JudgeRule, digest: str) -> CriterionUse:
-    spec = criteria.pick(use.metric or use.name, use.code)
-    if use.code is not None or spec is None:
-        return use
-    try:
-        return settle(use, spec, defaults, digest=digest)
-    except ValidationError:  # the criteria check reports it
-        return use
 
 
 def _model(use: CriterionUse) -> str | None:

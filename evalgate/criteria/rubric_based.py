@@ -10,9 +10,9 @@ from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.criteria.judged import Inquiry, JudgedTurn, RubricOptions
 from evalgate.criteria.rubrics import Subject
+from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Question
 from evalgate.model import (
-    Finding,
     Grade,
     Invocation,
     Need,
@@ -22,7 +22,6 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
-from evalgate.values import Sentence
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
@@ -57,29 +56,25 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
     no_rubric_grade = rubrics.no_rubrics(RUBRIC_TYPES[subject])
     if not (ask.deviations.turn_without_rubrics or all(rubrics_of_turns)):
         return no_rubric_grade
-    sampled_requests = {
-        number: rubrics.sampled(ask, _question(turn, turn_rubrics, subject, ask), turn_rubrics)
+    last_ids = {rubric.rubric_id for rubric in rubrics_of_turns[-1]}
+
+    def read(result: VoteResult, number: int) -> JudgedTurn:
+        counted_rubrics = [
+            rubric
+            for rubric in rubrics_of_turns[number - 1]
+            if ask.deviations.own_rubrics or rubric.rubric_id in last_ids
+        ]
+        return rubrics.judge_rubrics(result, counted_rubrics, turn=number)
+
+    plans = [
+        rubrics.sampled(ask, _question(turn, turn_rubrics, subject, ask), turn_rubrics)
+        if turn_rubrics
+        else judged.without_score("turn_without_rubric", number)
         for number, (turn, turn_rubrics) in enumerate(
             zip(view.actual, rubrics_of_turns, strict=True), start=1
         )
-        if turn_rubrics
-    }
-    results = ask.votes(sampled_requests)
-    last_ids = {rubric.rubric_id for rubric in rubrics_of_turns[-1]}
-    judged_turns = [
-        rubrics.judge_rubrics(
-            results[number],
-            [
-                rubric
-                for rubric in turn_rubrics
-                if ask.deviations.own_rubrics or rubric.rubric_id in last_ids
-            ],
-            turn=number,
-        )
-        if number in results
-        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_rubric"), turn=number),))
-        for number, turn_rubrics in enumerate(rubrics_of_turns, start=1)
     ]
+    judged_turns = ask.judged(plans, read)
     return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
 
 

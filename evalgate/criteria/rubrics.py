@@ -255,8 +255,9 @@ def grade_conversation(
         ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
     )
     turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
-    grade = judged.conclude([turn], nothing=no_rubric_grade, deviations=ask.deviations)
-    return judged.at_the_end(grade, turns_before=len(actual) - 1)
+    return judged.conclude_conversation(
+        turn, actual, nothing=no_rubric_grade, deviations=ask.deviations
+    )
 
 
 def no_rubrics(rubric_type: str) -> NotEvaluated:
@@ -265,22 +266,9 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
 
 
 def judge_rubrics(result: VoteResult, rubrics: Sequence[Rubric], *, turn: int | None) -> JudgedTurn:
-    """The verdicts of a sampled request, one finding per rubric. The turn has a lack if any rubric
-    has no verdict (in ADK: if all have none)."""
-    verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
-    lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
-    scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
-    lack = next((lack for lack in lacks if lack is not None), None)
-    is_partial = bool(scores) and not result.request.deviations.turn_unjudged
-    return JudgedTurn(
-        scores=scores,
-        findings=tuple(
-            judged.finding_of(result, item=rubric.rubric_id, subject=rubric.text, turn=turn)
-            for rubric in rubrics
-        ),
-        lack=None if is_partial else lack,
-        dropped=lack if is_partial else None,
-    )
+    """The verdicts of a sampled request, one finding per rubric."""
+    subjects = {rubric.rubric_id: rubric.text for rubric in rubrics}
+    return judged.judged_items(result, subjects, turn=turn)
 
 
 def sampled(ask: Inquiry, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:

@@ -31,7 +31,7 @@ from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Sentence, Wording, matches_any
-from evalgate.worker.approval import QUESTIONS
+from evalgate.worker.tools import QUESTIONS
 
 
 class MatchType(enum.StrEnum):

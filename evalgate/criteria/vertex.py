@@ -9,7 +9,7 @@ from functools import partial
 
 from evalgate.criteria import judged, rubrics, vertex_service
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, JudgedTurn, Source, VertexOptions
+from evalgate.criteria.judged import Inquiry, Source, VertexOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Question
@@ -140,24 +140,22 @@ def _grade_by_model(
     vote, which needs all samples; None: 1.0 for yes, 0.0 for no.
 
     A finding notes that the grade is not from the service."""
-    sampled_requests = {
-        number: judged.sampled(
+    plans = [
+        judged.sampled(
             ask,
             question(request=prompting.text_of(turn.user_content), answer=answer),
             exhaustive=score is not None,
         )
-        for number, turn in enumerate(view.actual, start=1)
         if (answer := prompting.answer_of(turn)).strip()
-    }
-    results = ask.votes(sampled_requests)
-    judged_turns = [
-        judged.judged_turn(
-            results[number], turn=number, score=score(results[number]) if score else None
-        )
-        if number in results
-        else JudgedTurn(findings=(Finding(text=Sentence("turn_without_answer"), turn=number),))
-        for number in range(1, len(view.actual) + 1)
+        else judged.without_score("turn_without_answer", number)
+        for number, turn in enumerate(view.actual, start=1)
     ]
+    judged_turns = ask.judged(
+        plans,
+        lambda result, number: judged.judged_turn(
+            result, turn=number, score=score(result) if score else None
+        ),
+    )
     return labelled(judged.conclude(judged_turns, nothing=vertex_service.nothing()), ask)
 
 
@@ -229,11 +227,7 @@ def _median(result: VoteResult) -> float | None:
 def grade_conversation(view: TrialView, *, ask: Inquiry, metric: str) -> Grade:
     """The service's score of the conversation, at the last turn."""
     body = vertex_service.ask_metric(metric, vertex_service.conversation(view.actual))
-    result = ask.panel.vote(vertex_service.ask_service(ask, body, metric))
-    grade = judged.conclude(
-        [vertex_service.turn_of(result, None)], nothing=vertex_service.nothing()
-    )
-    return judged.at_the_end(grade, turns_before=len(view.actual) - 1)
+    return vertex_service.grade_conversation(ask, body, metric, view.actual)
 
 
 def grade_conversation_by_model(view: TrialView, *, ask: Inquiry, metric: str) -> Grade:

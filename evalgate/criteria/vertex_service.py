@@ -11,7 +11,7 @@ from typing import Any
 
 from evalgate.criteria import judged
 from evalgate.criteria.judged import Inquiry, JudgedTurn
-from evalgate.formats import adk_shapes
+from evalgate.formats import agents_cli
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
 from evalgate.model import (
@@ -70,15 +70,7 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
 
 
 def _turn(index: int, invocation: Invocation) -> Json:
-    contents = [("user", invocation.user_content)]
-    contents += [
-        (event.author or "agent", event.content) for event in invocation.steps if event.content
-    ]
-    contents += [("agent", invocation.final_response)] if invocation.final_response else []
-    events = [
-        {"author": author, "content": adk_shapes.content_json(content)}
-        for author, content in contents
-    ]
+    events = agents_cli.events_json(invocation, answers="agent")
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
@@ -158,6 +150,14 @@ def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
         return judged.conclude(judged_turns, nothing=nothing())
     mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
     return judged.conclude(judged_turns, nothing=nothing(), deviations=ask.deviations, mean=mean)
+
+
+def grade_conversation(
+    ask: Inquiry, body: Json, metric: str, actual: Sequence[Invocation]
+) -> Grade:
+    """The score of a conversation, at its last turn."""
+    result = ask.panel.vote(ask_service(ask, body, metric))
+    return judged.conclude_conversation(turn_of(result, None), actual, nothing=nothing())
 
 
 def nothing() -> NotEvaluated:

@@ -26,6 +26,7 @@ from evalgate.model import AgentUse
 from evalgate.system import redact
 
 MOST_FILES = 1000
+MOST_PARSED = 100
 EXAMPLES = (
     *(
         f"{dot}env{separator}{word}"
@@ -85,17 +86,6 @@ class ModuleSource:
     toolsets: set[str] = field(default_factory=set)
     contexts: set[str] = field(default_factory=set)
 
-    def add(self, other: ModuleSource) -> None:
-        """Add the facts of another module."""
-        self.needs |= other.needs
-        self.sets |= other.sets
-        self.models |= other.models
-        self.imports |= other.imports
-        self.has_own_key |= other.has_own_key
-        self.logs_in |= other.logs_in
-        self.toolsets |= other.toolsets
-        self.contexts |= other.contexts
-
 
 @dataclass(slots=True, kw_only=True)
 class AgentSource(ModuleSource):
@@ -135,20 +125,24 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     values = _nearest((dotenv.NAME,), folder, graph.read)[1]
     source = AgentSource(example=example, values=values, samples=samples)
     for file in graph.reached(files):
-        text = graph.read(file) or ""
-        if file.endswith(".py"):
-            source.add(read_module(text))
-        else:  # an agent's YAML
-            source.models |= set(map(_model_name, _YAML_MODEL.findall(text))) - {""}
+        module = graph.parsed(file)
+        if module is not None:
+            _ModuleReader(module, source).read()
+            source.imports |= {*graph.imports(file)}
+        elif not file.endswith(".py"):  # an agent's YAML
+            names = _YAML_MODEL.findall(graph.read(file) or "")
+            source.models |= set(map(_model_name, names)) - {""}
     return source
 
 
 class ImportGraph:
-    """The imports among the files of a checkout. Each file is read and parsed at most once."""
+    """The imports among the files of a checkout. Each file is read at most once."""
 
     def __init__(self, read: ReadText) -> None:
         self.read = functools.cache(read)  # a module has many importers
-        self._imported = functools.cache(self._find_imported)
+        # trees are large
+        self.parsed = functools.lru_cache(MOST_PARSED)(self._parse)
+        self.imports = functools.cache(self._find_imports)
         self.modules = functools.cache(self._find_modules)
 
     def reached(self, files: Iterable[str]) -> list[str]:
@@ -159,14 +153,21 @@ class ImportGraph:
             file = queue.popleft()
             if file not in reached and self.read(file) is not None:
                 reached[file] = None
-                queue += self._imported(file)
+                folder = str(PurePosixPath(file).parent)
+                for level, name in self.imports(file):
+                    queue += self.modules(folder, level, name)
         return list(reached)
 
-    def _find_imported(self, file: str) -> list[str]:
-        module = parse(self.read(file) or "") if file.endswith(".py") else None
-        folder = str(PurePosixPath(file).parent)
-        imports = () if module is None else imports_of(module)
-        return [path for level, name in imports for path in self.modules(folder, level, name)]
+    def packages(self, file: str) -> set[str]:
+        """The top packages of a file's absolute imports."""
+        return {name.partition(".")[0] for level, name in self.imports(file) if not level}
+
+    def _parse(self, file: str) -> ast.Module | None:
+        return parse(self.read(file) or "") if file.endswith(".py") else None
+
+    def _find_imports(self, file: str) -> Imports:
+        module = self.parsed(file)
+        return () if module is None else imports_of(module)
 
     def _find_modules(self, folder: str, level: int, name: str) -> list[str]:
         """The files of the checkout that an import in a module of the folder may load."""
@@ -230,16 +231,6 @@ def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, di
 # --- one module -----------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=2 * MOST_FILES)
-def read_module(text: str) -> ModuleSource:
-    """Read a Python module. Empty if it cannot be parsed, which its importer reports."""
-    module = parse(text)
-    source = ModuleSource()
-    if module is not None:
-        _ModuleReader(module, source).read()
-    return source
-
-
 def parse(text: str) -> ast.Module | None:
     """The syntax tree of a module; None if evalgate's Python cannot parse it."""
     try:
@@ -253,7 +244,7 @@ def parse(text: str) -> ast.Module | None:
 def imports_of(module: ast.Module) -> Imports:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
-    for node in _walk_blocks(module):
+    for node in walk_blocks(module):
         imports |= {(level, name): None for _, level, name in _imported_names(node)}
         if isinstance(node, ast.ImportFrom):
             imports[node.level, node.module or ""] = None
@@ -267,14 +258,19 @@ def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
         yield alias, level, f"{module}.{alias.name}".strip(".*")
 
 
-def _walk_blocks(module: ast.Module) -> Iterator[ast.AST]:
-    """All statements of a module. Expressions, most of the nodes, contain none."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def walk_blocks(module: ast.Module, *, at_import: bool = False) -> Iterator[ast.AST]:
+    """All statements of a module; `at_import`: without those in functions and classes. Expressions,
+    most of the nodes, contain none."""
     pending: deque[ast.AST] = deque([module])
     while pending:
         node = pending.popleft()
         yield node
-        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-            pending += getattr(node, name, ())
+        if not (at_import and isinstance(node, (*FUNCTIONS, ast.ClassDef))):
+            for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+                pending += getattr(node, name, ())
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
@@ -294,11 +290,12 @@ class _ModuleReader:
         self._source = source
         self._aliases: dict[str, str] = {}
         self._constants = constants_of(module)
+        self._needs: set[str] = set()
         self._tested: set[str] = set()
 
     def read(self) -> None:
         """Add the facts of the module to the source."""
-        for node in _walk_blocks(self._module):  # imports come first, because they give aliases
+        for node in walk_blocks(self._module):  # imports come first, because they give aliases
             for alias, level, name in _imported_names(node):
                 if alias.asname or isinstance(node, ast.ImportFrom):
                     self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
@@ -309,15 +306,14 @@ class _ModuleReader:
             for name, value in _pairs(node):
                 self._models_in(value, name)
             pending += _below(node, is_optional=is_optional)
-        self._source.needs -= self._tested
-        self._source.imports |= {*imports_of(self._module)}
+        self._source.needs |= self._needs - self._tested
 
     def _look(self, node: ast.AST, *, is_optional: bool) -> None:
         match node:
             case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if (
                 self._dotted(value) == _ENVIRON
             ):
-                self._source.needs |= set() if is_optional else self._key(key)
+                self._needs |= set() if is_optional else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
@@ -360,7 +356,7 @@ class _ModuleReader:
             self._source.sets |= dict.fromkeys(key, _text(default) or "")
         elif not is_optional:
             is_none = isinstance(default, ast.Constant) and default.value is None
-            self._source.needs |= {name for name in key if is_none or _lacks(default, name)}
+            self._needs |= {name for name in key if is_none or _lacks(default, name)}
         if default is not None:
             self._models_in(default, "".join(key))
 
@@ -379,19 +375,19 @@ class _ModuleReader:
                 alias, default = _field(statement.value)
                 name = f"{prefix}{statement.target.id}"
                 name = alias or (name if is_case_sensitive else name.upper())
-                self._source.needs |= {name} if _lacks(default, name) else set()
+                self._needs |= {name} if _lacks(default, name) else set()
 
     def _models_in(self, value: ast.expr, name: str) -> None:
         """Add the models in the value of a name."""
         for leaf in _leaves(value) if "model" in name.lower() else ():
-            self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
+            self._model(text_of(leaf, self._constants))
 
     def _model(self, text: str | None) -> None:
         self._source.models |= {name} if text and (name := _model_name(text)) else set()
 
     def _key(self, node: ast.expr) -> set[str]:
         """The variable that an expression names; empty if none."""
-        text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
+        text = text_of(node, self._constants)
         return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
 
     def _dotted(self, node: ast.expr) -> str:
@@ -407,6 +403,11 @@ def constants_of(module: ast.Module) -> dict[str, str]:
     """The names that a module's top level sets to texts, with their texts."""
     pairs = ((name, _text(value)) for name, value in _pairs_at_top(module))
     return {name: text for name, text in pairs if name and text is not None}
+
+
+def text_of(node: ast.expr, constants: Mapping[str, str]) -> str | None:
+    """The text of an expression, which may be the name of a constant; None if it is no text."""
+    return constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
 
 
 def _pairs_at_top(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -544,8 +545,7 @@ def is_example(place: str) -> bool:
 
 
 def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[AgentUse]:
-    imports = imports_of(module)
-    for driver in _drivers_of(imports):
+    for driver in _drivers_of(file, graph):
         made_agents = _named(module, driver.makers)
         helpers = _helpers(module, made_agents)
         root_names = [
@@ -557,20 +557,20 @@ def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[Agen
             root_names = [PROGRAM]
         for name in root_names:
             found_by = FIRST_ASKED if name == PROGRAM else ""
-            yield _use_of(file, name, imports, graph, driver=driver.name, found_by=found_by)
+            yield _use_of(file, name, graph, driver=driver.name, found_by=found_by)
 
 
-def _drivers_of(imports: Imports) -> list[AgentDriver]:
+def _drivers_of(file: str, graph: ImportGraph) -> list[AgentDriver]:
     """The drivers of the frameworks that a module imports."""
-    packages = _packages(imports)
+    packages = graph.packages(file)
     return [row for row in agents.DRIVERS.values() if not packages.isdisjoint(row.modules)]
 
 
 def _use_of(
-    file: str, name: str, imports: Imports, graph: ImportGraph, *, driver: str, found_by: str = ""
+    file: str, name: str, graph: ImportGraph, *, driver: str, found_by: str = ""
 ) -> AgentUse:
     """The agent with this name in a file."""
-    folder, dotted = _importable(file, imports, graph)
+    folder, dotted = _importable(file, graph)
     path = {} if folder == "." else {"path": folder}
     options = {"call": f"{dotted}:{name}", **path}
     return AgentUse(driver=driver, options=options, found_by=found_by)
@@ -581,7 +581,6 @@ def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
     return {name: value for name, value in _pairs_at_top(module) if name and _makes(value, makers)}
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _BUILT_BY_NOBODY = frozenset({
@@ -600,7 +599,7 @@ def _needs_nothing(function: Function, *, after: int = 0) -> bool:
 
 def _functions_of(owner: ast.ClassDef) -> dict[str, Function]:
     """The methods of a class by name."""
-    return {node.name: node for node in owner.body if isinstance(node, _FUNCTIONS)}
+    return {node.name: node for node in owner.body if isinstance(node, FUNCTIONS)}
 
 
 def _required(function: Function) -> list[ast.arg]:
@@ -626,12 +625,12 @@ def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUs
     `run_agent`, `Desk.chat`. Tests are left out."""
     for file, module in _parsed(files, graph, _ANSWERING_FUNCTION):
         for name in _answering(module):
-            yield _use_of(file, name, imports_of(module), graph, driver=agents.OF_FUNCTIONS)
+            yield _use_of(file, name, graph, driver=agents.OF_FUNCTIONS)
 
 
 def _answering(module: ast.Module) -> Iterator[str]:
     for statement in module.body:
-        if isinstance(statement, _FUNCTIONS) and _answers(statement):
+        if isinstance(statement, FUNCTIONS) and _answers(statement):
             yield statement.name
         elif isinstance(statement, ast.ClassDef):
             yield from (f"{statement.name}.{name}" for name in _methods(statement))
@@ -677,7 +676,7 @@ def _makes(value: ast.AST | None, makers: Collection[str]) -> bool:
 def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
     """The public functions and classes of a module that make an agent without arguments: they
     return it, or a function that returns it; a class may keep it as an attribute."""
-    functions = [node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in ast.walk(module) if isinstance(node, FUNCTIONS)]
     known_makers: set[str] = set()
     new_makers = set(makers)
     while new_makers:  # a function may return what another one makes
@@ -694,7 +693,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
     for statement in module.body:
         if _is_marked(statement, makers):
             yield statement.name
-        elif isinstance(statement, _FUNCTIONS) and statement.name in known_makers - called_names:
+        elif isinstance(statement, FUNCTIONS) and statement.name in known_makers - called_names:
             if _needs_nothing(statement) and not statement.name.startswith("_"):
                 yield statement.name
         elif isinstance(statement, ast.ClassDef) and _is_made_alone(statement):
@@ -771,25 +770,22 @@ def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse
     drivers_by_file: dict[str, str] = {}
     files = _nearest_first(files)
     for file, module in _parsed(files, graph, _framework_names()):
-        for driver in _drivers_of(imports_of(module)):
+        for driver in _drivers_of(file, graph):
             if any(_makes(node, driver.makers) for node in ast.walk(module)):
                 drivers_by_file[file] = driver.name
-    for file, imports in _programs(files if drivers_by_file else (), graph, _RUNNING):
+    for file in _programs(files if drivers_by_file else (), graph, _RUNNING):
         places = [place for place in graph.reached([file]) if place in drivers_by_file]
         if places:
             name = drivers_by_file[places[0]]
-            yield _use_of(file, PROGRAM, imports, graph, driver=name, found_by=FIRST_ASKED)
+            yield _use_of(file, PROGRAM, graph, driver=name, found_by=FIRST_ASKED)
 
 
 def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The programs without a framework that take a text at the terminal, and call a model."""
-    for file, imports in _programs(_nearest_first(files), graph, _TERMINAL):
-        modules = (parse(graph.read(place) or "") for place in graph.reached([file]))
-        if any(module and _packages(imports_of(module)) & CLIENTS for module in modules):
+    for file in _programs(_nearest_first(files), graph, _TERMINAL):
+        if any(graph.packages(place) & CLIENTS for place in graph.reached([file])):
             found_by = "a program at the terminal"
-            yield _use_of(
-                file, PROGRAM, imports, graph, driver=agents.OF_FUNCTIONS, found_by=found_by
-            )
+            yield _use_of(file, PROGRAM, graph, driver=agents.OF_FUNCTIONS, found_by=found_by)
 
 
 CLIENTS = frozenset({
@@ -804,15 +800,12 @@ def _nearest_first(files: Iterable[str]) -> list[str]:
     return sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
 
 
-def _programs(
-    files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]
-) -> Iterator[tuple[str, Imports]]:
-    """The first programs among these files that contain one of the words, with their imports."""
+def _programs(files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]) -> Iterator[str]:
+    """The first programs among these files that contain one of the words."""
     programs = (
-        (file, imports)
+        file
         for file, module in _parsed(files, graph, words)
-        if any(map(_runs, module.body))
-        and _packages(imports := imports_of(module)).isdisjoint(SERVERS)
+        if any(map(_runs, module.body)) and graph.packages(file).isdisjoint(SERVERS)
     )
     return itertools.islice(programs, MOST_PROGRAMS)
 
@@ -824,19 +817,13 @@ def _parsed(
     for file in files:
         is_test = PurePosixPath(file).name.startswith(_TESTS) or "tests/" in file
         text = "" if is_test or not file.endswith(".py") else graph.read(file) or ""
-        module = parse(text) if words.search(text) else None
-        if module is not None:
+        if words.search(text) and (module := graph.parsed(file)) is not None:
             yield file, module
 
 
 def _framework_names() -> re.Pattern[str]:
     names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
     return re.compile("|".join(map(re.escape, sorted(names))))
-
-
-def _packages(imports: Iterable[tuple[int, str]]) -> set[str]:
-    """The top packages of absolute imports."""
-    return {name.partition(".")[0] for level, name in imports if not level}
 
 
 def _runs_at_import(statement: ast.stmt) -> bool:
@@ -848,7 +835,7 @@ def _runs_at_import(statement: ast.stmt) -> bool:
         function = node.func if isinstance(node, ast.Call) else None
         if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
             return True
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             pending += (child for child, _ in _below(node, is_optional=False))
     return False
 
@@ -921,15 +908,14 @@ def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
     }
 
 
-def _importable(
-    file: str, imports: Iterable[tuple[int, str]], graph: ImportGraph
-) -> tuple[str, str]:
+def _importable(file: str, graph: ImportGraph) -> tuple[str, str]:
     """The folder from which to import a module, and its name there: the root or `src`, or the
     deepest folder that is not an identifier. A module that imports by names from a folder above it
     is imported from there, as one of a project in a folder; one whose top folder is named like an
     installed package, from its own folder."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
     folder = path.parent
+    imports = graph.imports(file)
     bare_names = {name for level, name in imports if not level}
     for base in (folder, *folder.parents[:-1]):
         names = bare_names - {path.name} if base == folder else bare_names

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import itertools
 import os
 import re
 from collections import defaultdict
@@ -106,7 +105,7 @@ def offers_agent(source: str) -> bool:
     module = agent_source.parse(source)
     if module is None:
         return "root_agent" in source
-    names = set(_bound_names(module.body))
+    names = set(_bound_names(agent_source.walk_blocks(module, at_import=True)))
     imported_names = (
         {alias.asname or alias.name for alias in statement.names}
         for statement in module.body
@@ -130,16 +129,14 @@ def defines_agent(source: str) -> bool:
     """True if the module itself makes the agent that it offers, and does not import it as tests
     do."""
     module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
-    body = [] if module is None else module.body
-    statements = [
-        statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)
-    ]
-    return not ENTRY_NAMES.isdisjoint(_bound_names(statements))
+    statements = () if module is None else agent_source.walk_blocks(module, at_import=True)
+    bindings = (node for node in statements if not isinstance(node, ast.Import | ast.ImportFrom))
+    return not ENTRY_NAMES.isdisjoint(_bound_names(bindings))
 
 
-def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Names that the module's top level binds, including those within `if`, `try` and `with`."""
-    for statement in body:
+def _bound_names(statements: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that statements bind."""
+    for statement in statements:
         match statement:
             case ast.Assign(targets=targets):
                 yield from (
@@ -154,10 +151,6 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name for alias in aliases)
-            case ast.If() | ast.Try() | ast.With():
-                blocks = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
-                handler_blocks = (handler.body for handler in getattr(statement, "handlers", ()))
-                yield from _bound_names(list(itertools.chain(*blocks, *handler_blocks)))
             case _:
                 pass
 
@@ -304,14 +297,8 @@ def evaluated_modules(source: str) -> Iterator[str]:
                 arguments = [
                     keyword.value for keyword in keywords if keyword.arg == "agent_module"
                 ] or args[:1]
-                for argument in arguments:
-                    match argument:
-                        case ast.Constant(value=str(name)):
-                            yield name
-                        case ast.Name(id=name) if name in constants:
-                            yield constants[name]
-                        case _:
-                            pass
+                texts = (agent_source.text_of(argument, constants) for argument in arguments)
+                yield from filter(None, texts)
 
 
 def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:

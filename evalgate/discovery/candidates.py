@@ -73,18 +73,18 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         ]
     files = list(discovery_agents.code_files(settings.root))
     graph = ImportGraph(discovery_agents.reader(settings.root))
-    # a module makes its main agent last, and the main module imports those of others
+    # a module makes its main agent last, and the main module imports those of programs
     made_uses = [*agent_source.find_frameworks(files, graph)][::-1]
     uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, graph))
     uses = [use for use in uses if _is_below(use, settings)]
     functions = [] if uses else agent_source.find_functions(files, graph)
     known_options = [use.options for use in uses]
-    others = [*agent_source.find_programs(files, graph), *functions]
-    if not (uses or others):
-        others = [*agent_source.find_conversations(files, graph)]
+    programs = [*agent_source.find_programs(files, graph), *functions]
+    if not (uses or programs):
+        programs = [*agent_source.find_conversations(files, graph)]
     # a maker may lack what a program gives it
     uses[LIKELIEST:LIKELIEST] = [
-        use for use in others if use.options not in known_options and _is_below(use, settings)
+        use for use in programs if use.options not in known_options and _is_below(use, settings)
     ]
     return sorted(
         uses,

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from evalgate import errors, formats
 from evalgate.config import gate_file as config_gate_file, places
 from evalgate.config.settings import Settings
-from evalgate.criteria import base as criteria_base
+from evalgate.criteria import CRITERIA, base as criteria_base
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
@@ -46,7 +46,6 @@ LARGEST_CONFIG = 1024 * 1024
 def check(
     uses: Iterable[CriterionUse],
     *,
-    specs: Mapping[str, CriterionSpec],
     is_compared: bool = False,
     metrics: Collection[str] = (),
 ) -> tuple[tuple[CriterionUse, ...], tuple[Problem, ...]]:
@@ -59,17 +58,17 @@ def check(
     checked_uses: list[CriterionUse] = []
     problems: list[Problem] = []
     for use in uses:
-        spec = specs.get(use.metric or use.name)
+        spec = CRITERIA.get(use.metric or use.name)
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
             checked_uses.append(use)
         elif spec is None:
-            deciding = {name for name, criterion in specs.items() if not criterion.informational}
+            deciding = {name for name, criterion in CRITERIA.items() if not criterion.informational}
             names = ", ".join((*sorted(metrics), *sorted(deciding)))
             hint = (
                 f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
             )
-            hint = words.did_you_mean(use.name, (*metrics, *specs), fallback=hint)
+            hint = words.did_you_mean(use.name, (*metrics, *CRITERIA), fallback=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked_uses.append(use)
@@ -82,9 +81,7 @@ def check(
     return tuple(checked_uses), tuple(problems)
 
 
-def informational_uses(
-    specs: Mapping[str, CriterionSpec], *, beside: Iterable[CriterionUse] = ()
-) -> tuple[CriterionUse, ...]:
+def informational_uses(*, beside: Iterable[CriterionUse] = ()) -> tuple[CriterionUse, ...]:
     """The informational criteria of the table that are not in `beside`: every suite gets them."""
     names = {use.name for use in beside}
     return tuple(
@@ -97,7 +94,7 @@ def informational_uses(
             ),
             spec,
         )
-        for spec in specs.values()
+        for spec in CRITERIA.values()
         if spec.informational and spec.name not in names
     )
 
@@ -301,13 +298,10 @@ _YAML = (".yaml", ".yml")
 class CriteriaFinder:
     """Finds the criteria of each suite. Reads each config once, and reports its problems once."""
 
-    def __init__(
-        self, tree: Tree, settings: Settings, *, specs: Mapping[str, CriterionSpec]
-    ) -> None:
+    def __init__(self, tree: Tree, settings: Settings) -> None:
         self.tree = tree
         self.problems: list[Problem] = []
         self._settings = settings
-        self._specs = specs
         self._gate_file = settings.locate().file
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._holds_criteria = cache(self._find_criteria)
@@ -325,7 +319,7 @@ class CriteriaFinder:
         Informational criteria come last."""
         uses, origin, file = self._first(key, cases, is_dataset=is_dataset)
         simulator = self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse())
-        all_uses = (*uses, *informational_uses(self._specs, beside=uses))
+        all_uses = (*uses, *informational_uses(beside=uses))
         return all_uses, CriteriaSource(origin=origin, file=file), simulator
 
     def _first(
@@ -384,9 +378,9 @@ class CriteriaFinder:
         defaults = (
             use
             for use in (*turn_uses, *([SCENARIO_DEFAULT] if is_led else ()))
-            if use.name in self._specs
+            if use.name in CRITERIA
         )
-        uses, _ = check(defaults, specs=self._specs)
+        uses, _ = check(defaults)
         return tuple(uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
@@ -426,7 +420,7 @@ class CriteriaFinder:
         # an eval_config.json that cannot be read is reported by its reader
         if PurePosixPath(path).name in walk.CONFIG_NAMES:
             return uses is not None or raw is None
-        names = {*self._specs, *(member(raw, "custom_metrics") or ())}
+        names = {*CRITERIA, *(member(raw, "custom_metrics") or ())}
         return isinstance(uses, dict) and not names.isdisjoint(uses)
 
     def elsewhere(self) -> Iterator[Problem]:
@@ -494,10 +488,7 @@ class CriteriaFinder:
 
     def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
         uses, problems = check(
-            reading.criteria,
-            specs=self._specs,
-            is_compared=reading.is_compared,
-            metrics=reading.metrics,
+            reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         is_broken = bool(errors_in(reading.problems))
         empty_problems = () if is_broken else _asserts_nothing(uses, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -14,17 +15,17 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from evalgate import agents, errors, formats
 from evalgate.config import places
 from evalgate.config.settings import Settings
-from evalgate.criteria import base
-from evalgate.criteria.base import CriterionSpec
+from evalgate.criteria import CRITERIA, with_facts
 from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
-from evalgate.formats import FileKind, scenarios
+from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
 from evalgate.model import (
     Case,
@@ -34,9 +35,10 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
+from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 
 SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
@@ -56,11 +58,7 @@ class Discovery:
 
 
 def discover(
-    settings: Settings,
-    *,
-    specs: Mapping[str, CriterionSpec],
-    tree: Tree | None = None,
-    unrun_suffices: bool = False,
+    settings: Settings, *, tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Discovery:
     """Find everything to evaluate below `settings.root`; nothing is imported or run. `tree`: its
     walk, if it exists already.
@@ -77,16 +75,14 @@ def discover(
             libraries=search.libraries,
         )
     search.require_evaluations()
-    return _discovery(search, specs)
+    return _discovery(search)
 
 
-def suites_of_all(
-    settings: Settings, *, specs: Mapping[str, CriterionSpec]
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """The suites of the whole repository, whatever is selected, and their problems. Empty if
     nothing is found."""
     try:
-        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
+        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}))
     except NothingToDo:
         return (), ()
     return discovery.suites, discovery.problems
@@ -102,14 +98,18 @@ class _Search:
         self.texts = [_relative(text, settings.root) for text in settings.paths]
         self.tree = self._walk(tree)
         selections, library_files = self._select()
-        own = [item for item in selections if not library_files.issuperset(item.keys)]
-        exact_keys = {key for selection in own if selection.is_file for key in selection.keys}
+        adk_selections = [item for item in selections if not library_files.issuperset(item.keys)]
+        exact_keys = {
+            key for selection in adk_selections if selection.is_file for key in selection.keys
+        }
         _add_configs(self.tree, exact_keys)
         self.keys = set(self.tree.evaluation_files)
         if settings.paths:
-            self.keys = {key for selection in own for key in selection.keys} - library_files
+            self.keys = {
+                key for selection in adk_selections for key in selection.keys
+            } - library_files
         self.reading = _read_sets(self.tree, sorted(self.keys), exact_keys=exact_keys)
-        self.sets, unknown = self._pick(self.reading.sets, own)
+        self.sets, unknown = self._pick(self.reading.sets, adk_selections)
         self.problems = (
             *self._unmatched,
             *self.tree.problems,
@@ -133,17 +133,10 @@ class _Search:
     def _select(self) -> tuple[list[Selection], set[str]]:
         """The selections, and the files of the libraries."""
         root = self.settings.root
-        exclude = self.settings.gate_file.exclude
         evaluation_files = self.tree.evaluation_files
-        named_files = {
-            key
-            for selection in _selections(self.texts, Files(root, evaluation_files))
-            if selection.is_file
-            for key in selection.keys
-        }
+        named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self.texts)))
         files_by_format = [
-            (row, row.find(self.tree, exclude=exclude, named_files=named_files))
-            for row in formats.FORMATS.values()
+            (row, row.find(self.tree, named_files=named_files)) for row in formats.FORMATS.values()
         ]
         library_files = {file for _, files in files_by_format for file in files}
         all_files = Files(root, (*evaluation_files, *sorted(library_files)))
@@ -249,11 +242,11 @@ class _Search:
         )
 
 
-def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery:
+def _discovery(search: _Search) -> Discovery:
     """The sets with their criteria and agents."""
     tree = search.tree
     reading = search.reading
-    finder = CriteriaFinder(tree, search.settings, specs=specs)
+    finder = CriteriaFinder(tree, search.settings)
     # files that cannot be read: their configs may be wrong too, and everything is reported at once
     empty_set = EvalSet(eval_set_id="", cases=())
     unread, _ = _suites(
@@ -261,11 +254,8 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         dict.fromkeys(sorted(reading.failed), empty_set),
         dict.fromkeys(search.broken(), empty_set),
         finder=finder,
-        specs=specs,
     )
-    unsorted_suites, agent_problems = _suites(
-        search, search.sets, search.others, finder=finder, specs=specs
-    )
+    unsorted_suites, agent_problems = _suites(search, search.sets, search.others, finder=finder)
     suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
     on_defaults = [
         suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
@@ -277,7 +267,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
         *finder.elsewhere(),
         *criteria.defaults_problems(on_defaults, tree),
         *agent_problems,
-        *_unheeded(search, suites, unread, criterion_names=specs.keys()),
+        *_unheeded(search, suites, unread),
     )
     return Discovery(
         suites=suites, problems=problems, unread=unread, tree=tree, libraries=search.libraries
@@ -285,11 +275,7 @@ def _discovery(search: _Search, specs: Mapping[str, CriterionSpec]) -> Discovery
 
 
 def _unheeded(
-    search: _Search,
-    suites: Sequence[Suite],
-    unread: Sequence[Suite],
-    *,
-    criterion_names: Iterable[str],
+    search: _Search, suites: Sequence[Suite], unread: Sequence[Suite]
 ) -> Iterator[Problem]:
     """Problems with files, configs and settings that look intended but are not used."""
     tree = search.tree
@@ -298,32 +284,24 @@ def _unheeded(
     lookalikes = search.reading.lookalikes
     all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
-    yield from hints.ignored_files(
-        tree, within=_ignored_within(search), run=search.keys, exclude=rules.exclude
-    )
+    yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, all_suites)
     if is_whole:
         yield from hints.passed_over_configs(tree, all_suites)
-        yield from hints.misnamed_files(tree, run=search.keys, exclude=rules.exclude)
+        yield from hints.misnamed_files(tree, run=search.keys)
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     library_files = (file for library in search.libraries for file in library.files())
     files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
     rows = formats.FORMATS.values()
-    left_out_files = (file for row in rows for file in row.excluded(tree, exclude=rules.exclude))
+    left_out_files = (file for row in rows for file in row.excluded(tree))
     yield from hints.pattern_problems(
         settings,
         files=files - lookalikes,
         left_out=(*tree.excluded, *tree.ignored, *lookalikes, *left_out_files),
     )
-    names = {*criterion_names, *(use.name for suite in all_suites for use in suite.criteria)}
+    names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
     yield from hints.name_problems(settings, names=names) if is_whole else ()
-
-
-def _selections(texts: Iterable[str], files: Files) -> list[Selection]:
-    """The selections of the texts, without those that match no file."""
-    selections = (parse_selection(text, files=files) for text in texts)
-    return [selection for selection in selections if isinstance(selection, Selection)]
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
@@ -351,8 +329,14 @@ def _ignored_within(search: _Search) -> set[str]:
     tree = search.tree
     if not search.settings.paths or not tree.ignored:
         return set(tree.ignored)
-    selections = _selections(search.texts, Files(tree.root, tree.ignored))
-    return {key for selection in selections for key in selection.keys}
+    files = Files(tree.root, tree.ignored)
+    selections = (parse_selection(text, files=files) for text in search.texts)
+    return {
+        key
+        for selection in selections
+        if isinstance(selection, Selection)
+        for key in selection.keys
+    }
 
 
 def _relative(text: str, root: Path) -> str:
@@ -410,7 +394,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
                 read.problems.append(warning)
             continue
         kind = formats.kind_of(text, file=key)
-        if kind is FileKind.EVAL_SET and key.endswith(scenarios.ENDING):
+        if kind is FileKind.EVAL_SET and key.endswith(SCENARIOS):
             scenario_keys.append(key)
             text = _eval_set_of(text, key, tree)
         elif kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
@@ -431,12 +415,38 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) 
 def _eval_set_of(text: str, key: str, tree: Tree) -> str:
     """The evaluation set of a file of scenarios; its own text if it cannot be read."""
     path = PurePosixPath(key)
-    session = tree.read(str(path.with_name(scenarios.SESSION)))
+    session = tree.read(str(path.with_name(SESSION)))
     session_text = "" if isinstance(session, Problem) else session.decode("utf-8", "replace")
     try:
-        return scenarios.eval_set_of(text, session_text, name=path.stem)
+        return _of_scenarios(text, session_text, name=path.stem)
     except (ValueError, KeyError, TypeError):
         return text
+
+
+SCENARIOS = "conversation_scenarios.json"
+"""The end of the name of a file of conversation scenarios, from which `adk eval_set add_eval_case`
+makes cases."""
+SESSION = "session_input.json"
+"""The file beside the scenarios with the initial session of all cases."""
+
+
+def _of_scenarios(text: str, session_text: str, *, name: str) -> str:
+    """The evaluation set as JSON: a case with ADK's id for each scenario.
+
+    `session_text`: the content of SESSION, "" if it is missing. Raises ValueError, KeyError or
+    TypeError if a file is not valid."""
+    session = {"session_input": json.loads(session_text)} if session_text else {}
+    cases = [
+        {"eval_id": _id_of(scenario), "conversation_scenario": scenario, **session}
+        for scenario in json.loads(text)["scenarios"]
+    ]
+    return json.dumps({"eval_set_id": name, "eval_cases": cases})
+
+
+def _id_of(scenario: Any) -> str:
+    """The id that ADK gives to a case, so that a case of both files is run once."""
+    fields = {"user_persona": None, **to_fields(scenario)}
+    return digest_of(json.dumps(fields, sort_keys=True), 8)
 
 
 def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
@@ -461,7 +471,6 @@ def _suites(
     library_sets: Mapping[str, EvalSet],
     *,
     finder: CriteriaFinder,
-    specs: Mapping[str, CriterionSpec],
 ) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
     """A suite for each set; a library scores as its evaluations require. And problems with
     agents."""
@@ -486,11 +495,9 @@ def _suites(
         suites.append(suite)
     for library in search.libraries:
         for key in filter(library.holds_cases, library_sets):
-            deciding_uses = [
-                base.with_facts(use, specs[use.name])
-                for use in library.criteria_of(library_sets[key].cases, agents_by_key[key])
-            ]
-            informational_uses = criteria.informational_uses(specs, beside=deciding_uses)
+            named_uses = library.criteria_of(library_sets[key].cases, agents_by_key[key])
+            deciding_uses = tuple(map(with_facts, named_uses))
+            informational_uses = criteria.informational_uses(beside=deciding_uses)
             suite = Suite(
                 key=key,
                 eval_set=library_sets[key],
@@ -554,31 +561,24 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
         message = f"{text!r} matches no evaluation file: it is empty"
         hint = "Is a variable not set? Without a selection all evaluation files are used."
         return errors.error("selection-unmatched", message, hint=hint)
-    keys = _matched(text, files)
-    if keys:
-        return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
-    for position in _ends(text):
-        keys = _matched(text[:position], files)
-        case_ids = tuple(
-            case_id.strip() for case_id in text[position + 1 :].split(",") if case_id.strip()
-        )
-        if keys and case_ids:
-            return Selection(
-                text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),)
-            )
+    for end in _ends(text):
+        keys = _matched(text[:end], files)
+        case_ids = tuple(filter(None, map(str.strip, text[end + 1 :].split(","))))
+        if keys and (case_ids or end == len(text)):
+            is_file = keys == (_path(text[:end]),)
+            return Selection(text=text, keys=keys, case_ids=case_ids, is_file=is_file)
     return _unmatched(text, files)
 
 
 def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:
     """Folders in selections without files from the walk: the walk may have skipped them."""
-    paths = (_path(part) for text in texts for part in (text, *(text[:end] for end in _ends(text))))
-    return sorted(
-        {
-            path
-            for path in paths
-            if path and files.is_folder(path) and not _below(path, files.eval_files)
-        }
-    )
+    folders = filter(files.is_folder, _paths(texts))
+    return sorted({folder for folder in folders if not _below(folder, files.eval_files)})
+
+
+def _paths(texts: Iterable[str]) -> Iterator[str]:
+    """The paths that selections may begin with."""
+    return filter(None, (_path(text[:end]) for text in texts for end in _ends(text)))
 
 
 def pick_cases(
@@ -666,15 +666,16 @@ def _below(folder: str, keys: Iterable[str]) -> list[str]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Positions of the colons that may end a path, the last first; without that of a Windows
-    drive."""
+    """Where a path may end: at the end of the text, then at each colon, the last first; not at that
+    of a Windows drive."""
+    yield len(text)
     for match in reversed(list(re.finditer(":", text))):
         if not (match.start() == 1 and text[0].isalpha() and text[2:3] in ("/", "\\")):
             yield match.start()
 
 
 def _unmatched(text: str, files: Files) -> Problem:
-    path = next((text[:end] for end in _ends(text)), text)
+    path = text[: [*_ends(text)][:2][-1]]
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
         return errors.error(

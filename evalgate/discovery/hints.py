@@ -130,10 +130,10 @@ FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULT
 
 
 def ignored_files(
-    tree: Tree, *, within: Collection[str], run: Collection[str], exclude: Sequence[str]
+    tree: Tree, *, within: Collection[str], run: Collection[str]
 ) -> Iterator[Problem]:
     """A warning for the git-ignored evaluation files in `within`, except copies of a file in `run`
-    (as builds make them) and files that `exclude` matches."""
+    (as builds make them) and excluded files."""
     by_name = grouped((PurePosixPath(key).name, key) for key in run)
 
     def is_copy(path: str) -> bool:
@@ -148,9 +148,7 @@ def ignored_files(
         for path in tree.ignored
         if path.endswith("evalset.json") and path in within and path not in run
     ]
-    missed_files = [
-        path for path in candidates if not is_copy(path) and not places.matches(path, exclude)
-    ]
+    missed_files = [path for path in candidates if not is_copy(path) and not tree.is_excluded(path)]
     if missed_files:
         it, subject = ("it", "it is") if len(missed_files) == 1 else ("them", "they are")
         yield errors.warning(
@@ -182,12 +180,10 @@ MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024
 
 
-def misnamed_files(
-    tree: Tree, *, run: Collection[str], exclude: Sequence[str]
-) -> Iterator[Problem]:
+def misnamed_files(tree: Tree, *, run: Collection[str]) -> Iterator[Problem]:
     """A warning for files with cases whose names are similar to those of evaluation files."""
     candidates = [
-        path for path in tree.near_names if path not in run and not places.matches(path, exclude)
+        path for path in tree.near_names if path not in run and not tree.is_excluded(path)
     ]
     missed_files = [path for path in candidates[:MOST_READ] if holds_cases(tree, path)]
     if missed_files:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from evalgate import agents, criteria, errors
+from evalgate import agents, errors
 from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
@@ -150,9 +150,7 @@ def prepare(
     """Find and check everything that a run needs. `tree`: the walk of the root, if it exists
     already. Raises NothingToDo if nothing matched. With `unrun_suffices`, files that are not run
     are enough."""
-    discovery = discover.discover(
-        settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices
-    )
+    discovery = discover.discover(settings, tree=tree, unrun_suffices=unrun_suffices)
     suites = user.settle(discovery.suites, settings)
     lint_problems = (
         *lint.lint_rules(settings),

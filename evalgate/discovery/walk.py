@@ -214,14 +214,18 @@ class Tree:
         self.ignored_configs = frozenset(_configs(ignored))
         evaluation_files = used - self.config_files
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
-        patterns = tuple(exclude)
-        excluded = {path for path in evaluation_files if places.matches(path, patterns)}
+        self._exclude = tuple(exclude)
+        excluded = set(filter(self.is_excluded, evaluation_files))
         self.evaluation_files = tuple(sorted(evaluation_files - excluded))
         self.excluded = tuple(sorted(excluded))
         self.ignored = tuple(sorted(ignored - self.ignored_configs))
         self.agent_files = dict(sorted(self.agent_files.items()))
         for paths in (self.other_json, self.other_yaml, self.other_python, self.near_names):
             paths.sort()
+
+    def is_excluded(self, path: str) -> bool:
+        """True if a glob of `exclude` matches the path."""
+        return places.matches(path, self._exclude)
 
     def read(self, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:
         """The content of a file below the root, or why it is not read."""

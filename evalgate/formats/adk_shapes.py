@@ -634,7 +634,7 @@ def event_json(event: Event) -> JsonObject:
     return _present_fields(
         author=event.author,
         content=event.content and content_json(event.content),
-        grounding_metadata=None if event.grounding is None else dict(event.grounding),
+        grounding_metadata=event.grounding,
         usage_metadata=usage
         and _present_fields(**{adk_name: getattr(usage, name) for adk_name, name in USAGE.items()}),
         model_version=event.model_version,
@@ -681,14 +681,11 @@ def _by_kind(events: tuple[Event, ...]) -> JsonObject:
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return _present_fields(
-        id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args)
-    )
+    return _present_fields(id=call.id, name=call.name or None, args=call.args)
 
 
 def _response_json(response: ToolResponse) -> JsonObject:
-    body = None if response.response is None else dict(response.response)
-    return _present_fields(id=response.id, name=response.name or None, response=body)
+    return _present_fields(id=response.id, name=response.name or None, response=response.response)
 
 
 def _present_fields(**values: Any) -> JsonObject:
@@ -713,10 +710,10 @@ def case_fields_json(case: Case) -> JsonObject:
             app_name=case.session.app_name,
             user_id=case.session.user_id,
             session_id=case.session.session_id,
-            state=dict(case.session.state) if case.session.state else None,
+            state=case.session.state or None,
         ),
         rubrics=[rubric_json(rubric) for rubric in case.rubrics] or None,
-        final_session_state=dict(case.expects_state) if case.expects_state else None,
+        final_session_state=case.expects_state or None,
     )
 
 

@@ -47,7 +47,9 @@ def is_dataset_case(raw: Any) -> bool:
     return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
-def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> Case | None:
+def read_case(
+    raw: Any, spot: Spot, *, place: Place | None = None, recorded: bool = False
+) -> Case | None:
     """The case at `spot`; None, with a problem, if it is invalid.
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
@@ -55,13 +57,12 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
     if not is_dataset_case(raw):
         return _read_adk_case(raw, spot, place=place)
     reader = _SessionReader(to_fields(raw), spot)
-    earlier_errors = spot.problems.error_count
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and spot.problems.error_count == earlier_errors:
+    if scenario is None and not turns and not spot.is_broken:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         spot.error("no-conversation", message)
     reader.expect_calls(turns)
@@ -75,7 +76,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
             report("unused-key", message)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     return Case(
         case_id=reader.case_id(),
@@ -88,7 +89,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place, recorded: bool = False) -> 
     )
 
 
-def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place) -> Case | None:
+def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place | None) -> Case | None:
     """A case of a dataset in ADK's shape. Its other keys are passed to metrics."""
     shapes = (repair.CASE, repair.INVOCATION)
     names = {name for shape in shapes for name in (*shape.known, *shape.others)}
@@ -284,7 +285,9 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
                 {
                     "turn_index": index,
                     "turn_id": f"turn_{index}",
-                    "events": _events(turn, with_user=is_by_turns or len(turns) > 1),
+                    "events": events_json(
+                        turn, answers=_author_of(turn), with_user=is_by_turns or len(turns) > 1
+                    ),
                 }
                 for index, turn in enumerate(turns)
             ],
@@ -335,16 +338,19 @@ def _response(turn: Invocation) -> Content | None:
     return None
 
 
-def _events(turn: Invocation, *, with_user: bool) -> list[JsonObject]:
-    """The events of a turn. As in agents-cli, a single prompt is not among them."""
-    events = [event for event in turn.steps if event.content is not None]
-    # the author of the answer: of the last event, else the root agent
+def _author_of(turn: Invocation) -> str:
+    """The author of the answer: of the last event, else the root agent."""
     names = [agent.name for agent in turn.agents[:1]]
-    names += [event.author for event in events if event.author]
+    names += [event.author for event in turn.steps if event.author and event.content is not None]
+    return next(reversed(names), "agent")
+
+
+def events_json(turn: Invocation, *, answers: str, with_user: bool = True) -> list[JsonObject]:
+    """The events of a turn, whose answer is by `answers`. As in agents-cli, a single prompt is not
+    among them."""
     contents = [("user", turn.user_content)] if with_user else []
-    contents += [(event.author or "agent", event.content) for event in events if event.content]
-    if turn.final_response is not None:
-        contents.append((next(reversed(names), "agent"), turn.final_response))
+    contents += [(event.author or "agent", event.content) for event in turn.steps if event.content]
+    contents += [(answers, turn.final_response)] if turn.final_response is not None else []
     return [
         {"author": author, "content": adk_shapes.content_json(content)}
         for author, content in contents

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from posixpath import dirname, isabs, join, normpath
 from typing import Any
 
-from evalgate.config import yaml
-from evalgate.errors import Place, Problem
+from evalgate.errors import Problem
+from evalgate.formats import json_source
 from evalgate.formats.json_source import Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
@@ -84,14 +84,17 @@ def parse_dataset_config(
 
     `read`: reads another file of the repository, for `custom_function_file`."""
     problems = Problems(text, file=file)
-    raw = _load(text, problems)
-    if problems.error_count:
-        return CriteriaReading(problems=problems.all())
-    if not isinstance(raw, dict):
-        message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"
-        problems.error("not-a-config", message, place=Place(file, 1))
-        return CriteriaReading(problems=problems.all())
     spot = Spot(problems)
+    raw = None
+    if len(text) > _LONGEST:
+        spot.error("file-too-large", f"the file has {len(text):,} characters")
+    else:
+        raw = json_source.read_yaml(text, problems, hint=_YAML_HINT)
+    if not spot.is_broken and not isinstance(raw, dict):
+        message = f"expected a mapping with `metrics_to_run`, found {described(raw)}"
+        spot.error("not-a-config", message)
+    if not isinstance(raw, dict):
+        return CriteriaReading(problems=problems.all())
     pool_key = next((key for key in _POOLS if _holds_metrics(raw.get(key))), _POOLS[0])
     pool = _pool(raw.get(pool_key), spot.at(pool_key))
     names = _names(raw.get("metrics_to_run"), spot.at("metrics_to_run"))
@@ -128,22 +131,7 @@ def _holds_metrics(raw: Any) -> bool:
     return bool(entries) and isinstance(entries, list) and all(isinstance(e, dict) for e in entries)
 
 
-def _load(text: str, problems: Problems) -> Any:
-    """The content of the file; None, with a problem, if it cannot be read."""
-    if len(text) > _LONGEST:
-        message = f"the file has {len(text):,} characters"
-        problems.error("file-too-large", message, place=Place(problems.file, 1))
-        return None
-    document = yaml.load(text, file=problems.file)
-    if isinstance(document, Problem):
-        hint = "indent the keys of one metric alike, and a block after `|` deeper than its key"
-        problems.error(document.code, document.message, place=document.place, hint=hint)
-        return None
-    places = document.places
-    problems.use_places(lambda path: places(*path))
-    for warning in document.warnings:
-        problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
-    return document.raw
+_YAML_HINT = "indent the keys of one metric alike, and a block after `|` deeper than its key"
 
 
 def _pool(raw: Any, spot: Spot) -> dict[str, tuple[Spot, JsonObject]]:

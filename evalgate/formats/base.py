@@ -23,6 +23,9 @@ class SearchedTree(Protocol):
     other_json: list[str]
     other_yaml: list[str]
 
+    def is_excluded(self, path: str) -> bool:
+        """True if the user excludes a path (`exclude`)."""
+
     def read(self, path: str, *, largest: int = ...) -> bytes | Problem:
         """The content of a file of at most `largest` bytes, or why it is not read."""
 
@@ -73,15 +76,13 @@ class Format:
         """True if the path alone shows that a file has evaluations and is not part of an agent."""
         return False
 
-    def find(
-        self, tree: SearchedTree, *, exclude: Sequence[str], named_files: Iterable[str]
-    ) -> tuple[str, ...]:
-        """The files of this format in a checkout that `exclude` does not match, and those of
-        `named_files` in this format."""
+    def find(self, tree: SearchedTree, *, named_files: Iterable[str]) -> tuple[str, ...]:
+        """The files of this format in a checkout that are not excluded, and those of `named_files`
+        in this format."""
         return ()
 
-    def excluded(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
-        """The files of this format that `exclude` matches."""
+    def excluded(self, tree: SearchedTree) -> tuple[str, ...]:
+        """The files of this format that are excluded."""
         return ()
 
     def read(

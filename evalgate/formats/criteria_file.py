@@ -52,13 +52,12 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     if not isinstance(raw, dict):
         spot.wrong_type("an object", raw)
         return None
-    earlier_errors = spot.problems.error_count
     _report_unknown_user_keys(raw, spot)
     wire = spot.validated(SimulatorWire, raw)
     if wire is None:
         return None
     _check_simulator(wire, spot)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -176,9 +175,9 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
     document = json_source.read(
         text, spot.problems, consumer=lambda _path, raw, _offset: values.append(raw)
     )
-    if document is None:
+    if document is None and spot.is_broken:
         return None
-    keys = values[0] if values and isinstance(values[0], dict) else document.members
+    keys = next((value for value in (*values[:1], document) if isinstance(value, dict)), {})
     kind = describe_keys(keys)
     if (kind and not kind.startswith("criteria")) or "data" in keys:
         kind = kind or "an evaluation set in the old format (`data`)"
@@ -187,17 +186,17 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
         message = f"expected criteria, found {kind}"
         spot.error("not-a-config", message, hint if "evaluation set" in kind else "")
         return None
-    if document.kind != "object":
+    if not isinstance(document, dict):
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
         message = json_source.expected("an object with `criteria`", document)
         spot.error("not-a-config", message, hint)
         return None
     deep_keys = [
-        key for key, value in document.members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
+        key for key, value in document.items() if shapes.is_deep(value, levels=_MOST_LEVELS)
     ]
     for key in deep_keys:
         spot.at(key).error("json-too-deep", "the values are nested too deeply")
-    return without(document.members, deep_keys)
+    return without(document, deep_keys)
 
 
 def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionUse, ...]:
@@ -319,7 +318,6 @@ def _metric_path(metric: Any, spot: Spot) -> str | None:
 def _use(name: str, raw: Any, spot: Spot, code: str | None, scale: Scale) -> CriterionUse | None:
     """The criterion as configured, with its options in snake_case at the top level; None if it is
     invalid."""
-    earlier_errors = spot.problems.error_count
     options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
@@ -344,7 +342,7 @@ def _use(name: str, raw: Any, spot: Spot, code: str | None, scale: Scale) -> Cri
         hint = f"`{guess}` is there instead" if guess else 'write `"threshold": 0.8`'
         detail = f"; found {json_source.listed_keys(options)}" if options else ""
         spot.error("missing-threshold", f"`threshold` is missing{detail}", hint)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     return CriterionUse(
         name=name,

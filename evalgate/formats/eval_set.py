@@ -29,17 +29,22 @@ _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
 def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     """Read an evaluation file. `file`: its repository-relative name, for messages and missing
     ids."""
-    problems = Problems(text, file=file)
-    cases = _Cases(problems)
-    document = json_source.read(text, problems, consumer=cases.add, streamed=repair.STREAMED)
-    if document is not None and document.kind == "object":
-        return _of_object(document.members, cases, problems)
-    if document is not None and document.kind == "list":
-        return _of_list(cases, problems)
-    if document is not None:
-        message = json_source.expected("an evaluation set (an object)", document)
-        problems.error("not-an-eval-set", message)
-    return EvalSetReading(eval_set=None, problems=problems.all())
+    spot = Spot(Problems(text, file=file))
+    cases = _Cases(spot.problems)
+    eval_set = None
+    value = json_source.read(text, spot.problems, consumer=cases.add, streamed=repair.STREAMED)
+    if isinstance(value, dict):
+        eval_set = _of_object(value, cases, spot)
+    elif isinstance(value, list):
+        eval_set = _of_list(cases, spot)
+    elif not spot.is_broken:
+        message = json_source.expected("an evaluation set (an object)", value)
+        spot.error("not-an-eval-set", message)
+    return EvalSetReading(
+        eval_set=None if spot.is_broken else eval_set,
+        problems=spot.problems.all(),
+        dialect=cases.dialect,
+    )
 
 
 class _Cases:
@@ -103,7 +108,7 @@ class _Cases:
         return case
 
 
-def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
+def _of_object(members: JsonObject, cases: _Cases, spot: Spot) -> EvalSet | None:
     cases_key = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if cases_key is None:
         key_guess = words.nearest(
@@ -113,24 +118,20 @@ def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSe
         first_cases = members[key_guess][:1] if key_guess else ()
         if any(isinstance(raw, dict) and {"eval_id", "evalId"} & raw.keys() for raw in first_cases):
             hint = f"Write `eval_cases` in place of `{key_guess}`."
-        message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
-        problems.error("not-an-eval-set", message, hint=hint)
-        return EvalSetReading(eval_set=None, problems=problems.all())
-    is_dataset = cases.dialect is Dialect.AGENTS_CLI
-    dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
-    spot = Spot(problems)
-    fields = _fields(members, dialect, spot)
+        message = f"this is not {_sought(spot.problems.file)}: there is no `eval_cases`; {_describe_actual(members)}"
+        spot.error("not-an-eval-set", message, hint)
+        return None
+    if cases.dialect is Dialect.UNKNOWN:
+        cases.dialect = Dialect.ADK
+    fields = _fields(members, cases.dialect, spot)
     if not isinstance(fields["eval_cases"], list):
         spot.at(cases_key).wrong_type("a list of cases", fields["eval_cases"])
-    eval_set_id = _eval_set_id(fields, dialect, spot)
-    name = _text_or_none(fields, "name", spot)
-    description = _text_or_none(fields, "description", spot)
-    eval_set = None
-    if not problems.error_count:
-        eval_set = EvalSet(
-            eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description
-        )
-    return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=dialect)
+    return EvalSet(
+        eval_set_id=_eval_set_id(fields, cases.dialect, spot),
+        cases=tuple(cases.cases),
+        name=_text_or_none(fields, "name", spot),
+        description=_text_or_none(fields, "description", spot),
+    )
 
 
 def _sought(file: str) -> str:
@@ -212,25 +213,18 @@ def _text_or_none(fields: JsonObject, key: str, spot: Spot) -> str | None:
     return None
 
 
-def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
-    set_id = _stem(problems.file)
-    if cases.dialect is Dialect.UNKNOWN and not problems.error_count:
-        problems.error(
-            "not-an-eval-set",
-            "this list is empty; an evaluation set is an object with `eval_cases`",
-        )
+def _of_list(cases: _Cases, spot: Spot) -> EvalSet:
+    set_id = _stem(spot.problems.file)
+    if cases.dialect is Dialect.UNKNOWN and not spot.is_broken:
+        message = "this list is empty; an evaluation set is an object with `eval_cases`"
+        spot.error("not-an-eval-set", message)
     listed_cases = tuple(cases.cases)
     if cases.dialect is Dialect.AGENTS_CLI:
         message = "a list of cases; read as `eval_cases`. agents-cli and ADK reject this"
-        problems.warning("adk-rejects-shape", message)
+        spot.warning("adk-rejects-shape", message)
     if cases.dialect is Dialect.FLAT_LIST:
         listed_cases = (Case(case_id=set_id, conversation=tuple(cases.turns), place=cases.place),)
-    eval_set = (
-        None
-        if problems.error_count
-        else EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
-    )
-    return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
+    return EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
 
 
 def _turn(raw: Any, spot: Spot) -> Invocation | None:
@@ -241,7 +235,6 @@ def _turn(raw: Any, spot: Spot) -> Invocation | None:
     if not isinstance(raw, dict):
         spot.wrong_type("a turn with a `query`", raw)
         return None
-    earlier_errors = spot.problems.error_count
     turn = Fields(raw, repair.OLD_TURN, spot)
     query = _value(turn, "query", "", required=True)
     is_expected = turn.get("reference", "") is not None
@@ -253,7 +246,7 @@ def _turn(raw: Any, spot: Spot) -> Invocation | None:
     ]
     calls = tuple(call for call in parsed_calls if call is not None)
     spoken_events = _intermediate_events(turn)
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     answer = (Text(text=reference),) if is_expected else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
@@ -302,11 +295,10 @@ def _call(raw: Any, spot: Spot) -> ToolCall | None:
     because ADK rejects them. A key that may hold arguments is either read or an error, because a
     call without arguments asserts less."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        earlier_errors = spot.problems.error_count
         fields = Fields(raw, repair.OLD_CALL, spot)
         name = fields.get("tool_name")
         args = fields.get("tool_input")
-        if "tool_input" not in fields and spot.problems.error_count == earlier_errors:
+        if "tool_input" not in fields and not spot.is_broken:
             spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
         elif isinstance(args, str) and "tool_input" not in raw:
             args = repair.object_in(args)
@@ -362,13 +354,12 @@ def _dataset_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
     if not isinstance(raw, dict):
         spot.wrong_type("a case with `name` and `data`", raw)
         return None
-    earlier_errors = spot.problems.error_count
     fields = Fields(raw, repair.OLD_CASE, spot)
     name = _value(fields, "name", "", required=True)
     raw_turns = _value(fields, "data", [], required=True)
     turns = [_turn(turn, fields.under("data").at(index)) for index, turn in enumerate(raw_turns)]
     session = _session(fields.get("initial_session", {}), fields.under("initial_session"))
-    if spot.problems.error_count > earlier_errors:
+    if spot.is_broken:
         return None
     return Case(
         case_id=name,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
-from evalgate.formats import adk_shapes, eval_set, fingerprints, repair, rewrite
+from evalgate.formats import adk_shapes, eval_set, repair, rewrite
 from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
 from evalgate.model import (
@@ -127,7 +127,7 @@ def _require_cases(
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""
     new_cases = _cases_in(new_text or "", file=file)
-    if new_text and _without_places(new_cases) == _without_places(expected_cases):
+    if new_text and list(new_cases) == list(expected_cases):
         return new_text
     raise _unchangeable(subject, Place(file))
 
@@ -142,12 +142,6 @@ def _unchangeable(subject: str, place: Place) -> ConfigError:
     message = f"{subject} is written in a way that cannot be changed automatically"
     hint = "Change it by hand; `evalgate migrate` writes old formats in ADK's current one."
     return ConfigError(message, place=place, hint=hint)
-
-
-def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """The content of cases: places move if lines are added above them, and empty fields may be
-    missing."""
-    return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
 def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:

@@ -1,5 +1,5 @@
-"""A JSON file: its top level is read at once, its long lists element by element, with the places of
-all problems."""
+"""A JSON file: its top level is read at once, its long lists element by element; or YAML. The
+places of all problems."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evalgate.config import gate_file
+from evalgate.config import gate_file, yaml
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
@@ -258,14 +258,6 @@ def path_text(path: Path) -> str:
     return text
 
 
-class _More(TypedDict, total=False):
-    """Further parts of a problem: a path or a place, and a hint."""
-
-    path: Path
-    hint: Wording
-    place: Place | None
-
-
 class Problems:
     """Collects problems, each with its line and column.
 
@@ -320,54 +312,10 @@ class Problems:
             member, start = place
         return self.place_at(member, path)
 
-    def error(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
-        """Report something that cannot be understood."""
-        self.add(Severity.ERROR, code, message, **more)
-
-    def warning(self, code: str, message: Wording, **more: Unpack[_More]) -> None:
-        """Report something that others would reject, or that was probably not intended."""
-        self.add(Severity.WARNING, code, message, **more)
-
     def fault(self, fault: JsonFault) -> None:
         """Report that the text is not JSON."""
         place = self.place_at(fault.offset)
-        self.error(fault.code, fault.message, place=place, hint=fault.hint)
-
-    def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
-        """Report pydantic's findings about `raw`, the value at `path`."""
-        paths: set[Path] = set()
-        for finding in error.errors(include_url=False):
-            inner_path = fault_path(finding["loc"], raw)
-            if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
-                continue  # the branches of a union repeat the same finding
-            paths.add(inner_path)
-            self._add_finding(finding, raw, inner_path, (*path, *inner_path))
-
-    def _add_finding(self, finding: Json, raw: Any, inner_path: Path, path: Path) -> None:
-        kind = str(finding["type"])
-        message = str(finding["msg"])
-        context = finding.get("ctx") or {}
-        hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
-        if kind == "missing":
-            key = to_snake(str(inner_path[-1])) if inner_path else ""
-            container = functools.reduce(operator.getitem, inner_path[:-1], raw)
-            hint = instead_of(key, container)
-            self.error("missing-key", f"`{key}` is missing", path=path, hint=hint)
-        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            self.error(
-                "unknown-key",
-                f"`{inner_path[-1] if inner_path else ''}` is not known here",
-                path=path,
-            )
-        elif kind in _EXPECTED:
-            type_name = described(finding.get("input"))
-            self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {type_name}", path=path)
-        elif kind == gate_file.REFUSED:
-            self.error("bad-option", message, path=(*path, *context["at"]), hint=hint)
-        elif kind in _OWN:
-            self.error(kind.replace("_", "-"), message, path=path, hint=hint)
-        else:
-            self.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=path)
+        self.add(Severity.ERROR, fault.code, fault.message, place=place, hint=fault.hint)
 
     def all(self) -> tuple[Problem, ...]:
         """All problems in the order of the file. A repeated kind reports its number."""
@@ -408,11 +356,17 @@ class Problems:
 class Spot:
     """The place of a value that is being read: its `path`, and the `problems` of its file."""
 
-    __slots__ = ("path", "problems")
+    __slots__ = ("_errors_before", "path", "problems")
 
     def __init__(self, problems: Problems, path: Path = ()) -> None:
         self.problems = problems
         self.path = path
+        self._errors_before = problems.error_count
+
+    @property
+    def is_broken(self) -> bool:
+        """True if there are errors since the reading of the value began."""
+        return self.problems.error_count > self._errors_before
 
     def at(self, *steps: str | int) -> Spot:
         """The place of a member of the value."""
@@ -425,11 +379,11 @@ class Spot:
 
     def error(self, code: str, message: Wording, hint: Wording = "") -> None:
         """Report something that cannot be understood."""
-        self.problems.error(code, message, path=self.path, hint=hint)
+        self.problems.add(Severity.ERROR, code, message, path=self.path, hint=hint)
 
     def warning(self, code: str, message: Wording, hint: Wording = "") -> None:
         """Report something that was probably not intended."""
-        self.problems.warning(code, message, path=self.path, hint=hint)
+        self.problems.add(Severity.WARNING, code, message, path=self.path, hint=hint)
 
     def note(self, code: str, message: Wording) -> None:
         """Report a useful fact."""
@@ -455,13 +409,46 @@ class Spot:
         else:
             self.note("unused-key", message)
 
+    def report(self, error: ValidationError, raw: Any) -> None:
+        """Report pydantic's findings about `raw`, the value here."""
+        paths: set[Path] = set()
+        for finding in error.errors(include_url=False):
+            inner_path = fault_path(finding["loc"], raw)
+            if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
+                continue  # the branches of a union repeat the same finding
+            paths.add(inner_path)
+            _add_finding(finding, raw, inner_path, self.at(*inner_path))
+
     def validated(self, wire: type[AnyWire], raw: Any) -> AnyWire | None:
         """The value in the shape `wire`; None, with a problem, if it has another shape."""
         try:
             return wire.model_validate(raw)
         except ValidationError as error:
-            self.problems.validation(error, raw, path=self.path)
+            self.report(error, raw)
             return None
+
+
+def _add_finding(finding: Json, raw: Any, inner_path: Path, spot: Spot) -> None:
+    kind = str(finding["type"])
+    message = str(finding["msg"])
+    context = finding.get("ctx") or {}
+    hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+    if kind == "missing":
+        key = to_snake(str(inner_path[-1])) if inner_path else ""
+        container = functools.reduce(operator.getitem, inner_path[:-1], raw)
+        hint = instead_of(key, container)
+        spot.error("missing-key", f"`{key}` is missing", hint)
+    elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        name = inner_path[-1] if inner_path else ""
+        spot.error("unknown-key", f"`{name}` is not known here")
+    elif kind in _EXPECTED:
+        spot.wrong_type(_EXPECTED[kind], finding.get("input"))
+    elif kind == gate_file.REFUSED:
+        spot.at(*context["at"]).error("bad-option", message, hint)
+    elif kind in _OWN:
+        spot.error(kind.replace("_", "-"), message, hint)
+    else:
+        spot.error("wrong-value", f"{message[:1].lower()}{message[1:]}")
 
 
 def _position(place: Place | None) -> tuple[int, int]:
@@ -537,43 +524,34 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """A lone surrogate, which no file can store."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Document:
-    """The top level of a file. `members`: those of an object, without streamed lists."""
-
-    kind: str  # object, list, other
-    members: JsonObject = field(default_factory=dict)
-    value: Any = None
-
-
 def read(
     text: str, problems: Problems, *, consumer: Consumer, streamed: frozenset[str] = frozenset()
-) -> Document | None:
-    """Read a JSON file; None, with a problem, if it is not JSON.
+) -> Any:
+    """The value of a JSON file; None, with an error, if it is not JSON.
 
     `consumer` receives the elements of a list at the top, and of lists under the keys `streamed`
-    (snake_case; camelCase is accepted too). A string that contains JSON is read as that JSON."""
+    (snake_case; camelCase is accepted too), which are empty in the value. A string that contains
+    JSON is read as that JSON."""
+    spot = Spot(problems)
     if text.startswith(BYTE_ORDER_MARK):
-        problems.warning(
+        spot.warning(
             "byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it"
         )
     for _ in range(_STRINGS_UNWRAPPED):
         try:
-            document = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
+            value = _JsonReader(text, problems, consumer=consumer, streamed=streamed).read()
         except JsonFault as fault:
             problems.fault(fault)
             return None
-        if not isinstance(document.value, str) or not document.value.lstrip().startswith(
-            ("{", "[", '"')
-        ):
-            return document
-        text = document.value
-        problems.warning(
+        if not isinstance(value, str) or not value.lstrip().startswith(("{", "[", '"')):
+            return value
+        text = value
+        spot.warning(
             "json-in-string",
             "the whole file is one JSON string that contains JSON; its content is used",
         )
         problems.use_places(lambda path: Place(problems.file, json_path=path_text(path)))
-    problems.error("json-in-string", "JSON within JSON strings, nested too deeply")
+    spot.error("json-in-string", "JSON within JSON strings, nested too deeply")
     return None
 
 
@@ -587,32 +565,31 @@ class _JsonReader(JsonText):
         self._streamed = streamed
         self._may_break = SURROGATE.search(text) is not None
 
-    def read(self) -> Document:
+    def read(self) -> Any:
         starts = self._problems.starts
         start = self.start()
         starts[()] = start, start
-        kind = {"{": "object", "[": "list"}.get(self.text[start], "other")
-        members: JsonObject = {}
-        value = None
-        if kind == "object":
+        value: Any = {}
+        if self.text[start] == "{":
             for name, member, offset in self.members(start):
                 key = str(name)
                 starts[(key,)] = member, offset
-                if key in members:
+                if key in value:
                     self.noted.append(("duplicate-key", key))
                 if to_snake(key) in self._streamed and self.text.startswith("[", offset):
-                    members[key] = []
+                    value[key] = []
                     self._read_items((key,), offset)
                 else:
-                    members[key] = self._value((key,), offset)[0]
-        elif kind == "list":
+                    value[key] = self._value((key,), offset)[0]
+        elif self.text[start] == "[":
+            value = []
             self._read_items((), start)
         else:
             value = self.value(start)
         end = self.next_at(self.end)
         if end < len(self.text):
             raise fault_at(self.text, end, "Extra data")
-        return Document(kind=kind, members=members, value=value)
+        return value
 
     def _read_items(self, path: Path, offset: int) -> None:
         """Pass the elements of a list to the consumer. Only the current element has a place,
@@ -629,6 +606,7 @@ class _JsonReader(JsonText):
     def _value(self, path: Path, offset: int) -> tuple[Any, bool]:
         """The value at a path, and True if its texts can be stored. Oddities are reported."""
         value = self.value(offset)
+        spot = Spot(self._problems, path)
         for code, name in self.noted:
             message = f"`{name}` is not a JSON number; read anyway"
             if code == "duplicate-key":
@@ -636,11 +614,11 @@ class _JsonReader(JsonText):
             elif code == "json-huge":
                 digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
                 message = f"`{digits}` is too large; read as infinite"
-            self._problems.warning(code, message, path=path)
+            spot.warning(code, message)
         self.noted.clear()
-        return value, self._check_text(path, value)
+        return value, self._check_text(value, spot)
 
-    def _check_text(self, path: Path, value: Any) -> bool:
+    def _check_text(self, value: Any, spot: Spot) -> bool:
         """True if all texts of a value can be stored; escaped lone surrogates cannot."""
         if not self._may_break:
             return True
@@ -650,17 +628,52 @@ class _JsonReader(JsonText):
             surrogate = ascii(error.object[error.start])[1:-1]
             message = f"a string has an unpaired surrogate ({surrogate})"
             hint = "write both halves of the surrogate pair, or remove it"
-            self._problems.error("broken-text", message, path=path, hint=hint)
+            spot.error("broken-text", message, hint)
             return False
         except RecursionError:
-            self._problems.error("json-too-deep", "the values are nested too deeply", path=path)
+            spot.error("json-too-deep", "the values are nested too deeply")
             return False
         return True
 
 
-def expected(kind: str, document: Document) -> str:
-    """The message `expected an object, found a list`."""
-    type_name = {"object": "an object", "list": "a list"}.get(document.kind) or described(
-        document.value
-    )
+def read_yaml(
+    text: str, problems: Problems, *, loader_type: type[yaml.Loader] = yaml.Loader, hint: str = ""
+) -> Any:
+    """The content of a YAML file; None, with a problem that has the `hint`, if it is not YAML."""
+    document = yaml.load(text, file=problems.file, loader_type=loader_type)
+    findings = document.warnings if isinstance(document, yaml.YamlDocument) else (document,)
+    for finding in findings:
+        problems.add(
+            finding.severity,
+            finding.code,
+            finding.message,
+            place=finding.place,
+            hint=finding.hint or hint,
+        )
+    if isinstance(document, Problem):
+        return None
+    problems.use_places(lambda path: _yaml_place(document, path))
+    return document.raw
+
+
+def _yaml_place(document: yaml.YamlDocument, path: Path) -> Place:
+    """The line of a path, whose keys the file may write in the other spelling."""
+    node = document.raw
+    written: list[str | int] = []
+    for step in path:
+        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
+        keys = node if isinstance(node, dict) else ()
+        written.append(next((spelling for spelling in spellings if spelling in keys), step))
+        try:
+            node = node[written[-1]]
+        except (LookupError, TypeError):
+            node = None
+    place = document.places(*written)
+    return Place(place.file, place.line, column=place.column, json_path=path_text(path))
+
+
+def expected(kind: str, value: Any) -> str:
+    """The message `expected an object, found a list` about the value of a file."""
+    containers: dict[type, str] = {dict: "an object", list: "a list"}
+    type_name = containers.get(type(value)) or described(value)
     return f"expected {kind}, found {type_name}"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
-from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, Spot
+from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems, Spot
 from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcript
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds, to_fields, to_snake
@@ -227,24 +227,15 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     if is_json_lines or (first_line.rstrip() == "{" and _NEXT_OBJECT.search(other_lines)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
-    document = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
-    if document is None:
+    value = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
+    if value is None and problems.error_count:
         return RecordingReading(recordings=(), problems=problems.all())
-    return _reading(*reader.conclude(document), problems)
+    return _reading(*reader.conclude(value), problems)
 
 
-@frozen_dataclass
-class CaseList:
-    """The cases of one file, by id and as JSON values. `key`: the key of their list, as the file
-    spells it."""
-
-    key: str
-    eval_set_id: str | None
-    cases: tuple[tuple[str, Any], ...]
-
-
-def split_cases(text: str) -> CaseList | None:
-    """The cases of an ADK result or evaluation set, to read with `parse_case` on demand.
+def split_cases(text: str) -> tuple[str, str | None, list[tuple[str, Any]]] | None:
+    """An ADK result or evaluation set: the key of its cases, as the file spells it, its id, and its
+    cases by id as JSON values, to read with `parse_case` on demand.
 
     None for every other or unusual file: `parse_recordings` reads it and reports its problems."""
     try:
@@ -263,11 +254,9 @@ def split_cases(text: str) -> CaseList | None:
     names: list[Any] = [to_fields(raw).get("eval_id") for raw in document[keys[0]]]
     if not all(isinstance(name, str) and name for name in names):
         return None
-    cases = tuple(zip(names, document[keys[0]], strict=True))
+    cases = list(zip(names, document[keys[0]], strict=True))
     eval_set_id = to_fields(document).get("eval_set_id")
-    return CaseList(
-        key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases
-    )
+    return keys[0], eval_set_id if isinstance(eval_set_id, str) else None, cases
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
@@ -288,7 +277,7 @@ def _reading(
 ) -> RecordingReading:
     if not conversations and not problems.error_count:
         hint = "see docs/formats.md for the supported formats"
-        problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
+        Spot(problems).error("nothing-recorded", "the file contains no conversations", hint)
     recordings = (
         Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk)
         for name, talk in conversations
@@ -302,33 +291,33 @@ class _RecordingReader:
         self.by_case: list[tuple[str, Transcript]] = []
         self._values: list[Any] = []
 
-    def element(self, path: Path, raw: Any, offset: int) -> None:
+    def element(self, path: Path, raw: Any, _offset: int) -> None:
         """Add a case result, a case, or an element of a list at the top."""
         if len(path) == 1:
             self._values.append(raw)
         elif to_snake(str(path[0])) == "eval_case_results":
             self._result(raw, Spot(self._problems, path))
         else:
-            self._case(raw, Spot(self._problems, path), offset)
+            self._case(raw, Spot(self._problems, path))
 
-    def conclude(self, document: Document) -> tuple[Recorded, str | None]:
+    def conclude(self, value: Any) -> tuple[Recorded, str | None]:
         """All recordings after the whole file was read, and the id of their evaluation set."""
-        if document.kind == "list":
+        if isinstance(value, list):
             return read_items(self._values, self._problems), None
-        if document.kind != "object":
-            self._problems.error(
-                "not-a-recording", json_source.expected("recorded conversations", document)
-            )
+        if not isinstance(value, dict):
+            message = json_source.expected("recorded conversations", value)
+            Spot(self._problems).error("not-a-recording", message)
             return [], None
-        members = to_fields(document.members)
+        members = to_fields(value)
         eval_set_id = members.get("eval_set_id")
-        if row := base.format_of_traces([document.members]):
-            self.by_case = row.read_traces([document.members], self._problems)
+        if row := base.format_of_traces([value]):
+            self.by_case = row.read_traces([value], self._problems)
         elif "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            keys = json.dumps(sorted(document.members)[:5])
-            self._problems.error("not-a-recording", f"found neither results nor events, but {keys}")
+            keys = json.dumps(sorted(value)[:5])
+            message = f"found neither results nor events, but {keys}"
+            Spot(self._problems).error("not-a-recording", message)
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
     def _result(self, raw: Any, spot: Spot) -> None:
@@ -353,12 +342,11 @@ class _RecordingReader:
         ]
         self._keep(name, turns, to_fields(fields.get("session_details")).get("state"))
 
-    def _case(self, raw: Any, spot: Spot, offset: int) -> None:
-        place = self._problems.place_at(offset)
+    def _case(self, raw: Any, spot: Spot) -> None:
         actual = to_fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, spot, place=place, recorded=True)
+            case = agents_cli.read_case(raw, spot, recorded=True)
         elif isinstance(actual, list):
             turns = [
                 self._invocation(turn, spot.at("actual_conversation", i))
@@ -367,7 +355,7 @@ class _RecordingReader:
             self._keep(str(to_fields(raw).get("eval_id") or f"case_{spot.path[-1]}"), turns, None)
             return
         else:
-            case = repair.read_case(raw, spot, place=place)
+            case = repair.read_case(raw, spot)
         turns_of_case = list(case.turns) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"

@@ -595,7 +595,7 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {
 }
 
 
-def read_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
+def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | None:
     """The case at `spot`; None, with a problem, if it is invalid."""
     with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)

@@ -12,6 +12,7 @@ from evalgate import __version__, errors, reports
 from evalgate.baseline import failures
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.book import Sides
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.criteria import judges
@@ -36,7 +37,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import edits as reports_edits, sentences
-from evalgate.results import file as results_file, output, parts
+from evalgate.results import file as results_file, output, shards
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -50,10 +51,9 @@ def decide(
     context: Context,
     *,
     history: History | None = None,
-    was_run: bool = True,
 ) -> Report:
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
-    and the base's is stricter. `was_run`: this command ran the cases, and made the reruns."""
+    and the base's is stricter."""
     settings = rules.settings
     head = replace(
         measurement.head,
@@ -62,8 +62,8 @@ def decide(
         workflow_run=context.workflow_run,
     )
     decisions = [
-        _by_book(head, book, comparison, was_run=was_run)
-        for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
+        _by_book(head, book, comparison, sides)
+        for book, (comparison, sides) in zip(rules.books, measurement.by_book(), strict=True)
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]
@@ -72,7 +72,7 @@ def decide(
     policy, verdict, lacking = decisions[number]
     edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
     problems = (
-        *([parts.note(head.part)] if head.part and head.is_part else []),
+        *([shards.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
         *measurement.problems,
         *lacking,
@@ -123,11 +123,12 @@ def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem
 
 
 def _by_book(
-    head: Run, book: RuleBook, comparison: Comparison | None, *, was_run: bool
+    head: Run, book: RuleBook, comparison: Comparison | None, measured: Sides | None
 ) -> tuple[Policy, Verdict, tuple[Problem, ...]]:
-    """The policy of a rule book, and its verdict with problems. A part of a plan fails no job."""
+    """The policy of a rule book, and its verdict with problems. A part of a plan fails no job.
+    `measured`: see `verdict_of`."""
     policy = replace(book.policy, fail_on=frozenset()) if head.is_part else book.policy
-    return policy, *verdict_of(book.applied(head), comparison, policy=policy, was_run=was_run)
+    return policy, *verdict_of(book.applied(head), comparison, policy=policy, measured=measured)
 
 
 MOST_JUDGES = 200
@@ -157,29 +158,31 @@ def verdict_of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    was_run: bool = False,
+    measured: Sides | None = None,
 ) -> tuple[Verdict, tuple[Problem, ...]]:
-    """The verdict in words, and a warning if files lack reruns that failures need.
-    `was_run`: see `decide`."""
+    """The verdict in words, and a warning if files lack reruns that failures need. `measured`: the
+    sides that this command ran, with their reruns."""
     has_base = comparison is not None and comparison.base is not None
     book: Book | None = None
     cases: Mapping[CaseKey, CaseVerdict] = {}
     missing_reruns = 0
-    if not (has_base and was_run):  # otherwise the comparison has them
-        sides = failures.sides_of(
-            run,
-            comparison.base if comparison else None,
-            comparison if has_base else None,
-            policy=policy,
-        )
+    if not (has_base and measured):  # otherwise the comparison has them
+        sides = measured
+        if sides is None or sides.base is not None or sides.policy != policy:
+            sides = failures.sides_of(
+                run,
+                comparison.base if comparison else None,
+                comparison if has_base else None,
+                policy=policy,
+            )
         book, reruns = sides.book_and_reruns
         cases = sides.scored_sides[0].verdicts
-        missing_reruns = len({rerun.key for rerun in reruns})
+        missing_reruns = 0 if measured else len({rerun.key for rerun in reruns})
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, book=book, decided=cases
     )
     verdict = sentences.with_reasons(verdict, run, comparison, policy)
-    if was_run or not missing_reruns:
+    if not missing_reruns:
         return verdict, ()
     message = Sentence("reruns_missing", missing_reruns)
     hint = Sentence("reruns_missing_hint")
@@ -254,7 +257,7 @@ def _results(
         )
         decided = {} if comparison is None else comparison.base_decided
         # every case of the base counts
-        policy = replace(report.policy, waivers={})
+        policy = replace(report.policy, quarantined={})
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = sentences.with_reasons(verdict, base, None, report.policy)
         base_report = Report(

@@ -157,7 +157,7 @@ def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
 CALLS = frozenset({"tool_trajectory_avg_score"})
 ANSWER = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with expectations of a case; other criteria have none in its file."""
-UNACCEPTABLE = (CaseLabel.FLAKY, CaseLabel.WAIVED)
+UNACCEPTABLE = (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
 """Labels of cases that cannot be accepted: one run's answer is no better than the expectation."""
 REDACTED = "***"
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from evalgate import criteria, errors
+from evalgate import agents, criteria, errors
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -89,6 +89,12 @@ class Measurement:
     base: Run | None = None  # the part that was measured
     comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
     problems: Sequence[Problem] = ()  # all problems until then
+    # by each rule book, if they have just been measured, with their reruns
+    sides: Sequence[Sides] = ()
+
+    def by_book(self) -> Iterator[tuple[Comparison | None, Sides | None]]:
+        """The comparison and the sides by each rule book."""
+        return itertools.zip_longest(self.comparisons, self.sides)
 
 
 @contextlib.contextmanager
@@ -157,7 +163,8 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             )
             runner_session.sides.append(side)
         # before the first process of an agent in any language
-        _begin_watches(trees, side_isolation, watches, watch_stack)
+        if any(agents.is_asked(suite.agent) for _, suites, _ in places for suite in suites):
+            _begin_watches(trees, side_isolation, watches, watch_stack)
         yield runner_session
 
 
@@ -278,10 +285,7 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
         base_project = session.base.project
-        suites = [
-            replace(suite, key=base_project.name_of(key))
-            for key, suite in base_project.suites.items()
-        ]
+        suites = baseline_base.under_names(base_project.suites.values(), base_project.renamed)
         paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
@@ -457,6 +461,7 @@ class _Measuring:
             base=all_sides[0].base,
             comparisons=self._comparisons(all_sides),
             problems=(*project.problems, *self._rules.problems, *self._problems()),
+            sides=all_sides,
         )
 
     def _tell_expected(self, runs: int) -> None:

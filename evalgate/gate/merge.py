@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules, waivers
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
@@ -19,7 +19,7 @@ from evalgate.gate import decision, store
 from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
-from evalgate.results import file, history as results_history, output, parts
+from evalgate.results import file, history as results_history, output, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git
@@ -34,7 +34,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     Raises ConfigError if results do not belong together or are not of this workflow run,
     UnavailableError if there are none."""
     heads, bases = _read(places, settings, context)
-    head = parts.join(heads)
+    head = shards.join(heads)
     # both sides are judged as they were measured
     overrides = {"adk_compat": head.deviations.is_adk_compat}
     settings = settings.model_copy(
@@ -44,11 +44,11 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     rules, rule_base = _rules(settings, head.run.suites, heads, context)
     history_settings = settings if context.on_base_branch else rules.settings
     history = results_history.open_history(history_settings, context)
-    cases, notices = waivers.in_force(
+    cases, notices = quarantine.in_force(
         settings, head.run.suites, rule_base, context, past=history.past
     )
-    rules = rules.with_waivers(cases)
-    base = parts.join(bases) if bases and head.comparison is not None else None
+    rules = rules.with_quarantined(cases)
+    base = shards.join(bases) if bases and head.comparison is not None else None
     problems = (
         *settings.problems,
         *rules.problems,
@@ -62,7 +62,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         comparisons=[_comparison(head, base, book) for book in rules.books],
         problems=(*problems, *_without_base(heads, bases)),
     )
-    report = decision.decide(measurement, rules, context, history=history, was_run=False)
+    report = decision.decide(measurement, rules, context, history=history)
     outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
     report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
     store.keep_parts(
@@ -72,8 +72,8 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     )
     context.present(report)
     output.write_file(
-        settings.root / rules.settings.output / parts.DURATIONS,
-        [parts.render_durations(head.run)],
+        settings.root / rules.settings.output / shards.DURATIONS,
+        [shards.render_durations(head.run)],
     )
     return history.keep(report)
 
@@ -93,10 +93,10 @@ def _read(
     base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
-    heads = parts.parts_of(_read_part(path, context, commit=context.commit) for path in files)
-    bases = parts.parts_of(_read_part(path, context, commit="") for path in base_files)
+    heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
+    bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)
     for part in bases:
-        if parts.part_of(part).fingerprint != parts.part_of(heads[0]).fingerprint:
+        if shards.part_of(part).fingerprint != shards.part_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(part.file))
     return heads, bases
 
@@ -122,7 +122,7 @@ def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
     another commit than `commit` ("": any)."""
     stored = file.read_results(path)
     if context.workflow_run:
-        parts.require_same_run(stored, run=context.workflow_run, commit=commit)
+        shards.require_same_run(stored, run=context.workflow_run, commit=commit)
     return stored
 
 
@@ -200,9 +200,9 @@ def _comparison(head: Stored, base: Stored | None, book: RuleBook) -> Comparison
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:
     """A warning for every shard that lacks the base's side while others have it."""
-    base_indexes = {parts.part_of(part).index for part in bases}
+    base_indexes = {shards.part_of(part).index for part in bases}
     for part in heads if base_indexes else ():
-        shard = parts.part_of(part)
+        shard = shards.part_of(part)
         if shard.index not in base_indexes and shard.index in shard.homes.values():
             reason = (part.comparison and part.comparison.problem) or "it had no baseline"
             yield errors.warning(

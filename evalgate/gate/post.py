@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import __version__, reports
-from evalgate.baseline import failures, waivers
+from evalgate.baseline import failures, quarantine
 from evalgate.comparison import pairing
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -25,7 +25,7 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
 from evalgate.model import Links, Report
-from evalgate.results import file, parts
+from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
@@ -116,7 +116,9 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         load.policy_of(
             settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat}), run.suites
         ),
-        waivers=waivers.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date()),
+        quarantined=quarantine.of_checkout(
+            settings, run.suites, today=dt.datetime.now(dt.UTC).date()
+        ),
     )
     comparison = None
     base_run = None if base is None else base.run
@@ -195,11 +197,11 @@ def _fetch_results(
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    parts.require_same_run(head, run=run, commit=event.head.sha)
+    shards.require_same_run(head, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
     base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
-    parts.require_same_run(base, run=run, commit="")  # any: it is not known here
+    shards.require_same_run(base, run=run, commit="")  # any: it is not known here
     return head, base
 
 

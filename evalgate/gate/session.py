@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import rules as baseline_rules, waivers
+from evalgate.baseline import quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import places
@@ -25,7 +25,7 @@ from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.gate import prepare, store as gate_store
 from evalgate.gate.store import EarlierRuns
 from evalgate.model import Report
-from evalgate.results import history as results_history, kept, parts
+from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
@@ -94,13 +94,13 @@ def open_gate_session(
         # a run of the base branch uses its own store
         settings = project.settings if context.on_base_branch else rules.settings
         history = results_history.open_history(settings, context)
-        part = parts.find_part(rules.settings, rules.suites)
-        suites = rules.suites if part is None else parts.suites_of(rules.suites, part)
-        cases, notices = waivers.in_force(
+        part = shards.find_part(rules.settings, rules.suites)
+        suites = rules.suites if part is None else shards.suites_of(rules.suites, part)
+        cases, notices = quarantine.in_force(
             project.settings, suites, rule_base, context, past=history.past
         )
         problems = (*rules.problems, *key_notices, *history.problems, *notices)
-        rules = replace(rules.with_waivers(cases), suites=suites, part=part, problems=problems)
+        rules = replace(rules.with_quarantined(cases), suites=suites, part=part, problems=problems)
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         earlier = gate_store.open_earlier_runs(rules, base, context, history)
         # results are stored as they arrive: head's, and the base's if it is measured

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate import __version__, agents
-from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules, waivers
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import pairing, threshold
@@ -45,7 +45,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseSide, CaseView
-from evalgate.results import file, history, kept, labels as case_labels, parts
+from evalgate.results import file, history, kept, labels as case_labels, shards
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -122,16 +122,14 @@ def compare_stored(
 ) -> Report:
     """The report on stored results and those of a base, as in `compare` and `report`; nothing is
     written."""
-    return decision.decide(
-        *_stored_measurement(settings, context, head, base), context, was_run=False
-    )
+    return decision.decide(*_stored_measurement(settings, context, head, base), context)
 
 
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
-    report = decision.decide(measurement, rules, context, was_run=False)
+    report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
     context.present(report)
     return report
@@ -157,7 +155,7 @@ def _stored_measurement(
         rules,
         edits=head_results.edits if is_decided else rules.edits,
         books=rules.books[:1] if is_decided else rules.books,
-    ).with_waivers(waivers.of_checkout(settings, rules.suites, today=context.moment.date()))
+    ).with_quarantined(quarantine.of_checkout(settings, rules.suites, today=context.moment.date()))
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
@@ -223,7 +221,7 @@ def _are_sides(base: Stored, head: Stored) -> bool:
 def read_run(path: Path, *, of: str) -> Stored:
     """The results of a whole run; `of`: the side that they belong to. Raises ConfigError."""
     stored_run = file.read_results(path, of=of)
-    parts.require_whole(stored_run.run, Place(str(path)), of=of)
+    shards.require_whole(stored_run.run, Place(str(path)), of=of)
     return stored_run
 
 

@@ -284,36 +284,14 @@ class Undecided(enum.StrEnum):
 
 
 @frozen_dataclass
-class VoteCount:
-    """The votes on one item in the samples so far, and the number of samples that were not asked
-    yet."""
-
-    positives: int
-    negatives: int
-    unreadable: int
-    failed: int
-    passed_over: int
-    remaining: int
-
-    @property
-    def open(self) -> int:
-        """Samples that could have said, or can still say, either."""
-        return self.failed + self.passed_over + self.remaining
-
-
-@frozen_dataclass
 class ItemVerdict:
     """The verdict of the samples on one item: `passed`, or the reason why it is undecided, with a
-    message.
-
-    `vote`, `sample`: the first sample of the winning side."""
+    message. `vote`: the first one of the winning side."""
 
     passed: bool | None
-    count: VoteCount
     undecided: Undecided | None = None
     message: Wording = ""
     vote: Vote | None = None
-    sample: int | None = None
 
 
 @frozen_dataclass

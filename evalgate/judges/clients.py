@@ -100,10 +100,7 @@ class Clients:
     def client(self, model: str) -> JudgeClient:
         """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
         with self._lock:
-            client = self._clients.get(model)
-            if client is None:
-                client = self._clients[model] = self._open(model)
-            return client
+            return self._clients.get(model) or self._clients.setdefault(model, self._open(model))
 
     def call_off(self) -> None:
         """End all waits, now and later."""

@@ -16,11 +16,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from evalgate.config import context as config_context
-from evalgate.config.gate_file import JudgeRule
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import JUDGES, cache as judges_cache, usage
+from evalgate.judges import JUDGES, replay
 from evalgate.judges.base import (
     FINAL_KINDS,
     ItemVerdict,
@@ -34,16 +35,132 @@ from evalgate.judges.base import (
     SampledRequest,
     Undecided,
     Vote,
-    VoteCount,
     VoteResult,
 )
-from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients, JudgeClient
 from evalgate.judges.rate_limit import RateLimiters
-from evalgate.judges.replay import Recorder
-from evalgate.judges.usage import JudgeBudget, UsageLedger
+from evalgate.judges.replay import Recorder, VerdictCache
 from evalgate.model import JudgeUse, Usage
-from evalgate.values import Log, Sentence, Wording, mapped_wording
+from evalgate.model.run import total_of
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, mapped_wording
+
+# --- the cost of judges ---------------------------------------------------------------------------
+
+
+class JudgeBudget:
+    """Counts completed calls and running calls; safe for many threads.
+
+    A running call is expected to cost the average of the calls so far, so that concurrent calls
+    exceed the limits only by little: at most by the cost of the first ones. If only running calls
+    could use up the budget, others wait: failed calls are free and leave room."""
+
+    def __init__(self, limits: BudgetRule) -> None:
+        self._limits = limits
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._tokens = 0
+        self._cost_usd = 0.0
+        self._under_way = 0
+
+    def reserve(self) -> None:
+        """Reserve one call right before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
+        with self._changed:
+            while self._reached_limit(self._under_way):
+                reached_limit = self._reached_limit(0)
+                if reached_limit:
+                    message = Sentence("judges_budget_spent", *reached_limit)
+                    raise JudgeFailed(
+                        JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message)
+                    )
+                self._changed.wait()
+            self._under_way += 1
+
+    def settle(
+        self, tokens: int | None = None, cost_usd: float | None = None, *, is_paid: bool = True
+    ) -> None:
+        """Enter the cost of a reserved call. It was answered, or failed for free if it is not
+        paid."""
+        with self._changed:
+            self._under_way -= 1
+            if is_paid:
+                self._calls += 1
+                self._tokens += tokens or 0
+                self._cost_usd += cost_usd or 0.0
+            self._changed.notify_all()
+
+    def _reached_limit(self, under_way: int) -> tuple[str, float] | None:
+        """The limit that is reached if `under_way` more calls are answered: its unit, and its
+        number."""
+        limits = self._limits
+        if limits.calls is not None and self._calls + under_way >= limits.calls:
+            return "calls", limits.calls
+        if limits.tokens is not None and self._reaches(self._tokens, limits.tokens, under_way):
+            return "tokens", limits.tokens
+        if limits.usd is not None and self._reaches(self._cost_usd, limits.usd, under_way):
+            return "usd", limits.usd
+        return None
+
+    def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
+        """True if the spending, plus calls under way at the average price, reach the limit."""
+        if not self._calls:
+            return limit <= 0
+        return spent * (self._calls + under_way) >= limit * self._calls
+
+
+def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
+    """Refuse a limit in money if the price of a model is unknown; `prices`: by model, whether it is
+    known.
+
+    Raises ConfigError before anything is spent."""
+    unpriced_models = sorted(model for model, is_known in prices.items() if not is_known)
+    if limits.usd is not None and unpriced_models:
+        names = ", ".join(f"`{name}`" for name in unpriced_models)
+        raise ConfigError(
+            f"no price known for {names}",
+            hint="Set the judge budget in calls or tokens.",
+        )
+
+
+class UsageLedger:
+    """The use of judges in one run; safe for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._uses: dict[tuple[str, str], JudgeUse] = {}
+
+    def add(
+        self,
+        request: JudgeRequest,
+        *,
+        usage: Usage | None = None,
+        cost_usd: float | None = None,
+        **counts: Any,
+    ) -> None:
+        """Enter a call. `counts`: fields of `JudgeUse`, such as `cached=1`. An answered call, and
+        one with a known `usage`, was paid for, at an unknown price if `cost_usd` is None."""
+        is_paid = usage is not None or "calls" in counts
+        tokens = usage or Usage()
+        use = JudgeUse(
+            criterion=request.criterion,
+            model=request.model,
+            prompt_tokens=(tokens.prompt_tokens or 0) + (tokens.tool_use_prompt_tokens or 0),
+            output_tokens=(tokens.candidates_tokens or 0) + (tokens.thoughts_tokens or 0),
+            cost_usd=cost_usd,
+            unpriced=int(is_paid and cost_usd is None),
+            **counts,
+        )
+        key = (request.criterion, request.model)
+        with self._lock:
+            uses = [self._uses[key], use] if key in self._uses else [use]
+            self._uses[key] = total_of(uses, criterion=use.criterion, model=use.model)
+
+    def uses(self) -> tuple[JudgeUse, ...]:
+        """The current use, ordered by criterion and model."""
+        with self._lock:
+            return tuple(use for _, use in sorted(self._uses.items()))
+
+
+# --- the panel ------------------------------------------------------------------------------------
 
 STOP_CHECK_S = 0.5
 """Interval in which a call checks whether the program stops, in seconds."""
@@ -194,12 +311,10 @@ class VotingPanel:
         if self._ended.is_set():
             raise _run_ended()
         address = self._address(request)
+        new_future: Future[JudgeReply] = Future()
         with self._lock:
-            future = self._under_way.get(address)
-            is_first = future is None
-            if future is None:
-                future = self._under_way[address] = Future()
-        if not is_first:
+            future = self._under_way.setdefault(address, new_future)
+        if future is not new_future:
             reply = replace(future.result(), cached=True)
             self._ledger.add(request, cached=1)
             return reply
@@ -226,7 +341,7 @@ class VotingPanel:
             if outcome.kind in FINAL_KINDS and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
-        reply = judges_cache.redacted(outcome, self._clients.redact)
+        reply = replay.redacted(outcome, self._clients.redact)
         self._keep(request, reply, is_fresh=not reply.cached)
         return reply
 
@@ -238,30 +353,25 @@ class VotingPanel:
             self._ledger.add(request, failures={error.failure.kind.value: 1})
             return error.failure
 
-        def record_retry(failure: JudgeFailure) -> None:
-            cost_usd = client.cost(failure.usage)
-            self._ledger.add(request, retries=1, usage=failure.usage, cost_usd=cost_usd)
+        def enter(usage: Usage | None, **counts: Any) -> None:
+            self._ledger.add(request, usage=usage, cost_usd=client.cost(usage), **counts)
 
         try:
             reply = client.limiter.run(
-                lambda: self._ask_paid(client, request), model=request.model, retried=record_retry
+                lambda: self._ask_paid(client, request),
+                model=request.model,
+                retried=lambda failure: enter(failure.usage, retries=1),
             )
         except JudgeFailed as error:
             failure = replace(
                 error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
             )
-            self._ledger.add(
-                request,
-                failures={failure.kind.value: 1},
-                usage=failure.usage,
-                cost_usd=client.cost(failure.usage),
-            )
+            enter(failure.usage, failures={failure.kind.value: 1})
             return failure
         if reply.cached:  # a replay
             self._ledger.add(request, cached=1)
         else:
-            cost_usd = client.cost(reply.usage)
-            self._ledger.add(request, calls=1, usage=reply.usage, cost_usd=cost_usd)
+            enter(reply.usage, calls=1)
         return reply
 
     def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
@@ -323,16 +433,16 @@ class VotingPanel:
                 self._cache.forget(self._address(request))
 
     def _address(self, request: JudgeRequest) -> str:
-        return judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
+        return replay.address_of(request, endpoint=self._clients.endpoint(request.model))
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, is_fresh: bool) -> None:
         if is_fresh and self._cache is not None:
             endpoint = self._clients.endpoint(request.model)
-            self._cache.write(judges_cache.entry_of(request, reply, endpoint=endpoint))
+            self._cache.write(replay.entry_of(request, reply, endpoint=endpoint))
         # a user who replays recordings chose them, and no endpoint is asked
         if self._recorder is not None:
             try:
-                self._recorder.record(judges_cache.entry_of(request, reply))
+                self._recorder.record(replay.entry_of(request, reply))
             except OSError as error:
                 self._warn(f"a judge's reply could not be recorded: {error}")
 
@@ -369,46 +479,48 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
         return ()
     if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
         return tuple(range(sample_count, sampled_request.num_samples))
-    wave_size = max(
-        (_needed(_count(sampled_request, item, samples)) for item in sampled_request.items),
-        default=0,
-    )
+    counts = (_count(sampled_request, item, samples) for item in sampled_request.items)
+    wave_size = max((_needed(count, remaining_count) for count in counts), default=0)
     return tuple(range(sample_count, sample_count + wave_size))
 
 
 def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     """The verdict on every item from the samples; samples that were not asked could have said
     either."""
+    is_void = not sampled_request.deviations.sample_raises and any(
+        sample.failure for sample in samples
+    )
     verdicts: dict[str, ItemVerdict] = {}
     for item in sampled_request.items:
         count = _count(sampled_request, item, samples)
-        outcome = (
-            None
-            if count.failed and not sampled_request.deviations.sample_raises
-            else _outcome(count)
-        )
+        outcome = None if is_void else _outcome(count)
         if outcome is None:
             undecided, message = _undecided_reason(item, count, samples)
-            verdicts[item] = ItemVerdict(
-                passed=None, count=count, undecided=undecided, message=message
-            )
+            verdicts[item] = ItemVerdict(passed=None, undecided=undecided, message=message)
             continue
-        votes = ((sample, sample.votes.get(item)) for sample in samples)
-        winning_sample, vote = next(
-            (sample, vote) for sample, vote in votes if vote and vote.passed is outcome
-        )
-        verdicts[item] = ItemVerdict(
-            passed=outcome, count=count, vote=vote, sample=winning_sample.index
-        )
+        votes = (sample.votes.get(item) for sample in samples)
+        vote = next(vote for vote in votes if vote and vote.passed is outcome)
+        verdicts[item] = ItemVerdict(passed=outcome, vote=vote)
     return VoteResult(request=sampled_request, items=verdicts, samples=tuple(samples))
 
 
-def _needed(count: VoteCount) -> int:
+@frozen_dataclass
+class VoteCount:
+    """The votes on one item so far. `passed_over`: the samples that said nothing about it, even
+    when asked again; `open`: those that could have said, or can still say, either."""
+
+    positives: int
+    negatives: int
+    passed_over: int
+    open: int
+
+
+def _needed(count: VoteCount, remaining_count: int) -> int:
     """The fewest further samples that decide the item; 0 if it is decided, or can no longer be
     decided."""
     if _outcome(count) is not None:
         return 0
-    for added in range(1, count.remaining + 1):
+    for added in range(1, remaining_count + 1):
         open_votes = count.open - added
         can_win = count.positives + added > count.negatives + open_votes
         can_lose = count.negatives + added >= count.positives + open_votes
@@ -428,15 +540,13 @@ def _outcome(count: VoteCount) -> bool | None:
 def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
     outcomes = [vote.passed for vote in votes if vote is not None]
-    silent_count = votes.count(None)
     is_asked_again = sampled_request.again is not None and sampled_request.deviations.item_forgotten
+    passed_over = votes.count(None) if is_asked_again else 0
     return VoteCount(
         positives=outcomes.count(True),
         negatives=outcomes.count(False),
-        unreadable=outcomes.count(None) + (0 if is_asked_again else silent_count),
-        failed=len(samples) - len(votes),
-        passed_over=silent_count if is_asked_again else 0,
-        remaining=sampled_request.num_samples - len(samples),
+        passed_over=passed_over,
+        open=passed_over + sampled_request.num_samples - len(votes),
     )
 
 
@@ -474,9 +584,7 @@ def open_panel(
     model of unknown price, and for a recording that cannot be written."""
     clients = Clients(drivers, defaults=defaults, environment=environment, limiters=limiters)
     if defaults.budget.usd is not None:
-        usage.check_priced(
-            defaults.budget, {model: clients.is_priced(model) for model in models_asked}
-        )
+        check_priced(defaults.budget, {model: clients.is_priced(model) for model in models_asked})
     try:
         recorder = Recorder(Path(defaults.record)) if defaults.record else None
     except OSError as error:

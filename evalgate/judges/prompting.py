@@ -75,6 +75,11 @@ def codes_of(pieces: Pieces) -> Iterator[str]:
     for word in itertools.chain.from_iterable(pieces.items()):
         encoded = word.encode()
         pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
+    return codes_from(pieces_hash)
+
+
+def codes_from(pieces_hash: hashlib.blake2b) -> Iterator[str]:
+    """Codes to choose from, by the hash of all pieces."""
     for number in itertools.count():
         candidate_hash = pieces_hash.copy()
         candidate_hash.update(str(number).encode())

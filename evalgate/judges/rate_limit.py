@@ -314,12 +314,9 @@ class RateLimiters:
     def of(self, provider: str) -> RateLimiter:
         """The limiter of a provider; the same for all callers."""
         with self._lock:
-            limiter = self._by_provider.get(provider)
-            if limiter is None:
-                limiter = self._by_provider[provider] = RateLimiter(
-                    self._limits, self.clock, provider=provider
-                )
-            return limiter
+            return self._by_provider.get(provider) or self._by_provider.setdefault(
+                provider, RateLimiter(self._limits, self.clock, provider=provider)
+            )
 
 
 def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.model.run import CaseVerdict, Run, VerdictKind, Waiver
+from evalgate.model.run import CaseVerdict, Quarantine, Run, VerdictKind
 from evalgate.model.trial import CaseKey
 from evalgate.values import Wording, frozen_dataclass
 
@@ -68,12 +68,12 @@ class Policy:
     max_drop: float = 0.05  # the tolerated drop
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
     advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
-    waivers: Mapping[CaseKey, Waiver] = field(default_factory=dict)  # cases, the same
+    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # cases, the same
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocks(self, key: CaseKey) -> bool:
-        """True if the case may block: its suite is not advisory, and it has no waiver."""
-        return key[0] not in self.advisory and key not in self.waivers
+        """True if the case may block: its suite is not advisory, and it has no quarantine."""
+        return key[0] not in self.advisory and key not in self.quarantined
 
     def blocking(self) -> Policy:
         """The policy with `not_measured` blocking: `fail-on` without it is meant for outages."""
@@ -262,7 +262,7 @@ class CaseComparison:
     the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
     `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `divergence`:
     between the conversations of a simulated user, in the first repeat that both sides have.
-    `waived`: it is reported separately, and not counted elsewhere."""
+    `quarantined`: it is reported separately, and not counted elsewhere."""
 
     suite: str
     case_id: str
@@ -275,7 +275,7 @@ class CaseComparison:
     evidence: float = 1.0
     why: Wording = ""
     divergence: Divergence | None = None
-    waived: bool = False
+    quarantined: bool = False
 
     @property
     def key(self) -> CaseKey:
@@ -286,20 +286,20 @@ class CaseComparison:
     def mixed(self) -> bool:
         """True if outcomes differ within a side, or reruns do not confirm a failure."""
         varies = any(side is not None and side.mixed for side in (self.head, self.base))
-        return not self.waived and (varies or self.origin is FailureOrigin.FLAKY)
+        return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """True if the base passes and head fails, and reruns or repeats do not contradict it."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        is_excluded = self.waived or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
+        is_excluded = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
         return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_excluded
 
     @property
     def fixed(self) -> bool:
         """True if the base fails and head passes."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.waived
+        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
 
 
 @frozen_dataclass

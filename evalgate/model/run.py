@@ -186,7 +186,7 @@ class NonBlocking(enum.StrEnum):
 
 
 @frozen_dataclass
-class Waiver:
+class Quarantine:
     """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
 
     owner: str
@@ -206,7 +206,7 @@ class CaseVerdict:
     reason: Wording = ""
     second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
     nonblocking: NonBlocking | None = None
-    waiver: Waiver | None = None  # shown, never blocks
+    quarantine: Quarantine | None = None  # shown, never blocks
 
     @property
     def doubtful(self) -> bool:

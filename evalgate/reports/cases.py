@@ -43,7 +43,7 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
     VerdictKind.NOT_MEASURED: "within_min_measured",
 }
 """The phrase for why a suite with such a case passes."""
-FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.WAIVED})
+FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
 
 NAME_WIDTH = 60
 
@@ -122,7 +122,8 @@ class CaseView:
     def group(self) -> str:
         """The group that lists it: an exception by its label, others by their verdict."""
         is_nonblocking = (
-            self.label in (CaseLabel.FLAKY, CaseLabel.WAIVED) and self.kind is not VerdictKind.PASS
+            self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+            and self.kind is not VerdictKind.PASS
         )
         return self.label.value if is_nonblocking else self.kind.value
 
@@ -234,7 +235,7 @@ class CaseView:
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
-        if origin and (self.allowed == "" or self.verdict.waiver):
+        if origin and (self.allowed == "" or self.verdict.quarantine):
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
 
@@ -313,7 +314,7 @@ URGENCY = (
     CaseLabel.MIXED,
     CaseLabel.PRE_EXISTING,
     CaseLabel.FLAKY,
-    CaseLabel.WAIVED,
+    CaseLabel.QUARANTINED,
 )
 """The failures to show first; other cases keep their place."""
 
@@ -359,7 +360,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             reason = TOLERANCE_PHRASES.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
                 reason = "advisory"
-            elif case.waiver or case.nonblocking is not None:
+            elif case.quarantine or case.nonblocking is not None:
                 reason = ""
             is_worse = reason == TOLERANCE_PHRASES[VerdictKind.FAIL] and case.key in decisive
             if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
@@ -372,7 +373,7 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     if label not in FAILED_LABELS:
         return ""
     origin = phrase("failure_label", label)
-    if label is CaseLabel.WAIVED or compared is None:
+    if label is CaseLabel.QUARANTINED or compared is None:
         return origin
     if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
         status = phrase("unpaired_case", compared.status)

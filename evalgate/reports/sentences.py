@@ -66,14 +66,14 @@ def with_reasons(
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
     """The sentence for the kind that blocks, else for the gate's own kind."""
-    has_waiver = any(case.waiver for case in verdict.cases)
+    has_quarantine = any(case.quarantine for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
-        return phrase("nonblocking_run", is_severity or not has_waiver)
+        return phrase("nonblocking_run", is_severity or not has_quarantine)
     deciding_cases = _DecidingCases(
-        cases=[case for suite in suites for case in suite.cases if not case.waiver],
-        noun=phrase("deciding_case", has_waiver or len(suites) < len(verdict.suites)),
+        cases=[case for suite in suites for case in suite.cases if not case.quarantine],
+        noun=phrase("deciding_case", has_quarantine or len(suites) < len(verdict.suites)),
         open=verdict.open,
     )
     kind = gate.blocked_by or gate.kind

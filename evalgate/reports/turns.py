@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from evalgate.comparison import divergence, threshold
+from evalgate.comparison import threshold
 from evalgate.model import (
     Content,
     CriterionUse,
@@ -17,6 +17,7 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
     call_diff,
+    divergence,
     turn_score,
 )
 from evalgate.reports.cases import CaseView

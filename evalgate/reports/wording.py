@@ -60,7 +60,7 @@ COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
     CaseLabel.FLAKY,
-    CaseLabel.WAIVED,
+    CaseLabel.QUARANTINED,
     CaseLabel.INCONCLUSIVE,
     CaseLabel.NOT_MEASURED,
 )
@@ -92,7 +92,7 @@ def case_word(case: CaseView) -> str:
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
     """`case_word` of a case of a stored run."""
-    is_aside = label in (CaseLabel.FLAKY, CaseLabel.WAIVED)
+    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
     return phrase("label_word", label) if is_aside else kind_word(kind)
 
 
@@ -267,28 +267,32 @@ NOTICE_NAMES = 5
 
 def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, str]]:
     """Messages for every reader, beside the verdict, each with a title: of a provider's change, and
-    of waived cases and their results. Names are between backticks."""
+    of quarantined cases and their results. Names are between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield phrase("drift_title"), f"{problem.message}. {problem.hint}"
-    waived = [(case, case.verdict.waiver) for case in cases if case.verdict.waiver is not None]
-    if waived:
+    quarantined = [
+        (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
+    ]
+    if quarantined:
         names = (
             phrase(
-                "waived_case",
+                "quarantined_case",
                 plain.quoted(case.case_id),
                 case.kind,
-                plain.quoted(waiver.owner),
-                waiver.expires,
+                plain.quoted(quarantine.owner),
+                quarantine.expires,
             )
-            for case, waiver in waived
+            for case, quarantine in quarantined
         )
-        title = phrase("waived_title", len(waived))
+        title = phrase("quarantined_title", len(quarantined))
         yield title, f"{words.listed(names, limit=NOTICE_NAMES)}."
-    messages = [problem.message for problem in report.problems if problem.code in labels.WAIVERS]
+    messages = [
+        problem.message for problem in report.problems if problem.code in labels.QUARANTINE_CODES
+    ]
     if messages:
-        text = phrase("waivers", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
-        yield phrase("waivers_title"), text
+        text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
+        yield phrase("quarantine_title"), text
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:
@@ -401,8 +405,8 @@ def _fail_step(report: Report) -> str:
 def _not_measured_step(report: Report, placement: Placement) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(case.waiver for case in report.verdict.cases):
-            return phrase("step_all_waived")
+        if any(case.quarantine for case in report.verdict.cases):
+            return phrase("step_all_quarantined")
         return phrase("step_advisory", placement)
     threshold_gate = next(
         (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None

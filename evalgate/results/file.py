@@ -39,6 +39,7 @@ from evalgate.model import (
     Outcome,
     PlanPart,
     Purpose,
+    Quarantine,
     Report,
     Run,
     SimulatorUse,
@@ -47,7 +48,6 @@ from evalgate.model import (
     TrialKey,
     Verdict,
     VerdictKind,
-    Waiver,
     deviations,
 )
 from evalgate.model.deviations import OURS, Deviations
@@ -213,7 +213,7 @@ class CaseEntry(Entry):
     quarantined: bool = Field(
         default=False, description="Shown, but non-blocking (docs/quarantine.md)."
     )
-    quarantine: Waiver | None = Field(
+    quarantine: Quarantine | None = Field(
         default=None, description="The owner, and the date on which it expires."
     )
     shard: ShardIndex | None = Field(
@@ -283,7 +283,7 @@ ComparedCaseEntry: Any = entry(
     "CaseComparison",
     CaseComparison,
     doc=str(CaseComparison.__doc__),
-    without={"waived"},
+    without={"quarantined"},
     quarantined=(bool, Field(default=False, description="Shown, and not counted elsewhere.")),
 )
 ComparisonEntry: Any = entry(
@@ -443,7 +443,7 @@ def _file_head(
             ComparisonEntry,
             comparison,
             cases=[
-                shapes.entry_of(ComparedCaseEntry, case, quarantined=case.waived)
+                shapes.entry_of(ComparedCaseEntry, case)
                 for case in comparison.cases
                 if _is_remarkable(case)
             ],
@@ -464,7 +464,7 @@ def _is_remarkable(case: CaseComparison) -> bool:
         or case.head != case.base
         or case.status is not CaseStatus.PAIRED
         or case.mixed
-        or case.waived
+        or case.quarantined
         or case.origin is not None
         or case.divergence is not None
     )
@@ -475,7 +475,7 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
-_WAIVER = TypeAdapter(Waiver | None)
+_QUARANTINE = TypeAdapter(Quarantine | None)
 
 
 def _case_line(
@@ -488,8 +488,8 @@ def _case_line(
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
-        "quarantined": verdict.waiver is not None,
-        "quarantine": _WAIVER.dump_python(verdict.waiver, exclude_defaults=True),
+        "quarantined": verdict.quarantine is not None,
+        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
         "shard": run.part.homes.get(verdict.key) if run.part and not run.is_part else None,
         "trials": trials,
     }
@@ -774,10 +774,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         and shapes.restored(
             Comparison,
             comparison,
-            cases=tuple(
-                shapes.restored(CaseComparison, case, waived=case.quarantined)
-                for case in comparison.cases
-            ),
+            cases=tuple(shapes.restored(CaseComparison, case) for case in comparison.cases),
         ),
         edits=results_file.edits,
         problems=tuple(results_file.problems),

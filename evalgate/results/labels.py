@@ -30,7 +30,7 @@ class CaseLabel(enum.StrEnum):
     NO_BASE = "no_base"  # it fails, and the base's outcome is unknown
     NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured
     FLAKY = "flaky"  # it failed, and reruns did not confirm it: it does not block
-    WAIVED = "quarantined"  # it does not decide
+    QUARANTINED = "quarantined"  # it does not decide
     INCONCLUSIVE = "inconclusive"  # a budget ended before it ran
     NOT_MEASURED = "not_measured"
 
@@ -52,19 +52,19 @@ FAILURES = (
     CaseLabel.NOT_CONFIRMED,
     CaseLabel.FAILED,
 )
-"""The labels of failed cases, without flaky and waived ones."""
+"""The labels of failed cases, without flaky and quarantined ones."""
 
 
-WAIVERS = frozenset(
+QUARANTINE_CODES = frozenset(
     f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
 )
-"""Codes of problems about waivers and their cases."""
+"""Codes of problems with entries of `quarantine` and their cases."""
 
 
 def label(case: CaseVerdict, compared: CaseComparison | None = None) -> CaseLabel:
     """The label of a case; `compared`: its comparison, if there is a base."""
-    if case.waiver:
-        return CaseLabel.WAIVED
+    if case.quarantine:
+        return CaseLabel.QUARANTINED
     match case.kind:
         case VerdictKind.PASS:
             is_fixed = compared is not None and compared.fixed

@@ -17,7 +17,7 @@ from typing import Any
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
-from evalgate.comparison import threshold
+from evalgate.comparison import pairing
 from evalgate.comparison.purse import Rerun
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
@@ -325,7 +325,7 @@ class Side:
     ) -> None:
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
-        kind = threshold.kind_of(graded, uses, session.settings.deviations)
+        kind = pairing.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
             session.budget.keep_back(session.confirming)
         session.watcher.trial_done(

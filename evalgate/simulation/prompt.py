@@ -6,7 +6,6 @@ prompt extends the previous one, so the cost of a turn depends on its own length
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -108,7 +107,8 @@ class Script:
             if self._persona is not None:
                 values["persona"] = _in_template(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
-        code = prompting.pick_code(self._codes(), (self._pieces, self._conversation))
+        codes = prompting.codes_from(self._hashed)
+        code = prompting.pick_code(codes, (self._pieces, self._conversation))
         pieces = self._pieces.replace(_CODE, code)
         marks = (
             prompting.begin_line("conversation", code),
@@ -118,12 +118,6 @@ class Script:
         task = f"Write the user's message number {self._turns + 1}, or {self._use.stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
         return Question(system=self._system, prompt=prompt, version=VERSION)
-
-    def _codes(self) -> Iterator[str]:
-        for number in itertools.count():
-            turn = self._hashed.copy()
-            turn.update(str(number).encode())
-            yield turn.hexdigest()
 
 
 _CODE = "\0"

@@ -23,8 +23,8 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
-from . import approval, description, errors, modules, server, tools, trace
-from .pipe import Emit, Message, dump_model
+from . import description, errors, modules, server, tools, trace
+from .pipe import Emit, Message, dump_model, present
 from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
@@ -579,12 +579,12 @@ class AdkSession:
             and errors.name_of_code(error_event.error_code) not in errors.STOPS
         ):
             raise errors.ModelAnsweredError(error_event.error_code, error_event.error_message)
-        answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
-        agents = watch.agents(authors)
-        if agents:
-            answer["agents"] = agents
-        if watch.usage:
-            answer["model_calls"] = list(watch.usage.values())
+        answer = present(
+            timings=watch.timings(),
+            invocation_id=invocation_id,
+            agents=watch.agents(authors),
+            model_calls=list(watch.usage.values()),
+        )
         if self._start.get("states") or self.live:
             answer.update(await self._read_state())
         return answer
@@ -594,7 +594,7 @@ class AdkSession:
         the turn goes on."""
         from google.genai import types
 
-        for _ in range(approval.MOST_ROUNDS):
+        for _ in range(tools.MOST_ROUNDS):
             answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
@@ -604,7 +604,7 @@ class AdkSession:
             ):
                 yield event
                 for call in event.get_function_calls() if self._host.approve else ():
-                    response = approval.answer(call, is_approved=self._host.approve == "always")
+                    response = tools.approval_of(call, is_approved=self._host.approve == "always")
                     if call.id in (event.long_running_tool_ids or ()) and response is not None:
                         answers[call.id] = types.FunctionResponse(
                             id=call.id, name=call.name, response=response

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .pipe import Message, dump_model
+from .pipe import Message, dump_model, present
 
 MOST_AGENTS = 100
 MOST_TOOLS = 200
@@ -100,7 +100,7 @@ def _agent(agent: Any) -> Message:
         "instruction": "\n\n".join(instruction for instruction in instructions if instruction)[
             :INSTRUCTION
         ],
-        "settings": {name: value for name, value in settings.items() if value},
+        "settings": present(**settings),
         "tools": dict(pair for tool in _tools(agent) for pair in _describe_tool(tool)),
         "sub_agents": [str(_read(child, "name") or "") for child in _members(agent, "sub_agents")],
     }

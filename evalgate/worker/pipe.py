@@ -78,6 +78,11 @@ def encode(message: Message) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
+def present(**fields: Any) -> Message:
+    """The fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def dump_model(value: Any) -> Any:
     """A pydantic model as JSON, as far as possible. `encode` converts the remaining Python
     values."""

@@ -18,7 +18,7 @@ from functools import partial, wraps
 from typing import Any
 
 from . import errors
-from .pipe import Emit, Message, dump_model, to_json
+from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
 
@@ -121,9 +121,9 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._report(answer, {**failure(error), **_effects_field(effects())})
+            self._report(answer, {**failure(error), **present(effects=effects())})
             raise
-        self._report(answer, {"response": result_json(result), **_effects_field(effects())})
+        self._report(answer, {"response": result_json(result), **present(effects=effects())})
         return result
 
     def _report(self, answer: Message, fields: Message) -> None:
@@ -184,10 +184,6 @@ def make_error(name: str, message: str) -> Exception:
         return type(class_name, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
     except Exception:
         return RuntimeError(message)
-
-
-def _effects_field(effects: Message) -> Message:
-    return {"effects": effects} if effects else {}
 
 
 CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=None)
@@ -316,6 +312,32 @@ def _apply_effects(effects: Message, tool_context: Any) -> None:
     for name in FLAGS:
         if name in effects:
             setattr(tool_context.actions, name, effects[name])
+
+
+# --- google-adk: its own questions to the user, and their answers by the setting `approve` ---
+
+CONFIRMATION = "adk_request_confirmation"
+INPUT = "adk_request_input"
+QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
+"""Names of google-adk's question calls."""
+MOST_ROUNDS = 20
+"""Rounds of answers in one turn: an agent may ask again after each."""
+
+
+def approval_of(call: Any, *, is_approved: bool) -> Message | None:
+    """The response to a call, or None if neither yes nor no can answer it, as for a credential."""
+    if call.name == CONFIRMATION:
+        return {"confirmed": is_approved}
+    if call.name != INPUT:
+        return None
+    arguments = call.args or {}
+    schema = arguments.get("response_schema") or {}
+    if "confirmed" in (schema.get("properties") or {}):
+        return {"confirmed": is_approved}
+    if schema.get("type") == "boolean":
+        return {"result": is_approved}
+    is_free = not schema or (schema.get("type") == "string" and not schema.get("enum"))
+    return {"result": "yes" if is_approved else "no"} if is_free else None
 
 
 # --- google-adk: remote toolsets (MCP servers), so that a replay needs no server ---

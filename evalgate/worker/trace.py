@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from . import server
-from .pipe import Emit, Message, dump_model
+from .pipe import Emit, Message, dump_model, present
 
 TEXT = 20_000
 """Characters of one text."""
@@ -52,7 +52,7 @@ class Recorder:
         }
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
-        self._add({name: value for name, value in fields.items() if value})
+        self._add(present(**fields))
 
     def agents(self, root: Any) -> None:
         """Report the agents and their tools."""
@@ -198,7 +198,7 @@ def tree(agent: Any) -> Message:
         ],
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
-    return {name: value for name, value in fields.items() if value}
+    return present(**fields)
 
 
 def clip_values(value: Any, room: int = ROOM) -> Any:

@@ -32,11 +32,11 @@ from evalgate.model import (
     Need,
     Policy,
     Purpose,
+    Quarantine,
     Report,
     Run,
     Scale,
     Suite,
-    Waiver,
 )
 from evalgate.reports import sentences
 
@@ -74,8 +74,8 @@ def beside(
             dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again))
         )
     if waiting:
-        waivers = dict.fromkeys(waiting, Waiver(owner="@maria", expires="2026-02-01"))
-        policy = dataclasses.replace(policy, waivers=waivers)
+        quarantine = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
+        policy = dataclasses.replace(policy, quarantined=quarantine)
     sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {})
     comparison = failures.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, **more)

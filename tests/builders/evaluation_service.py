@@ -16,8 +16,7 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.criteria.base import CriterionServices
 from evalgate.judges import rate_limit
 from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import JudgeBudget, UsageLedger
+from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.model import CriterionUse, Grade, TrialView
 
 Answer = tuple[int, Any]

@@ -19,8 +19,7 @@ from evalgate.judges.base import (
     Vote,
 )
 from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import JudgeBudget, UsageLedger
+from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.model import Text, Usage
 
 USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)

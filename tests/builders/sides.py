@@ -41,6 +41,7 @@ from evalgate.model import (
     NotEvaluated,
     Policy,
     Purpose,
+    Quarantine,
     Reason,
     Run,
     Scale,
@@ -48,7 +49,6 @@ from evalgate.model import (
     Suite,
     TrialKey,
     Verdict,
-    Waiver,
 )
 from evalgate.reports import sentences
 
@@ -179,11 +179,11 @@ def compare(text: str, **more: object) -> Comparison:
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]
 
 
-def waiving(*numbers: int, policy: Policy | None = None) -> Policy:
-    """The policy with these cases of `SUITE` waived."""
-    waiver = Waiver(owner="@maria", expires="2026-02-01")
+def quarantining(*numbers: int, policy: Policy | None = None) -> Policy:
+    """The policy with these cases of `SUITE` quarantined."""
+    quarantine = Quarantine(owner="@maria", expires="2026-02-01")
     keys = ((SUITE, f"c{number}") for number in numbers)
-    return dataclasses.replace(policy or Policy(), waivers=dict.fromkeys(keys, waiver))
+    return dataclasses.replace(policy or Policy(), quarantined=dict.fromkeys(keys, quarantine))
 
 
 def decide(head: Run, comparison: Comparison | None, policy: Policy) -> Verdict:

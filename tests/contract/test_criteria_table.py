@@ -86,7 +86,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(spec: CriterionSpec)
     for option in _keys(spec.options):
         options = {option[:-1] + "x" + option[-1]: None}
         use = CriterionUse(name=spec.name, threshold=spec.scale.highest or 0.5, options=options)
-        _, (problem,) = discovery_criteria.check([use], specs=criteria.CRITERIA)
+        _, (problem,) = discovery_criteria.check([use])
         assert problem.hint == f"Did you mean `{option}`?"
 
 

@@ -33,7 +33,7 @@ from evalgate.formats import (
     kind,
     recordings,
 )
-from evalgate.judges import base, cache, prompting
+from evalgate.judges import base, prompting, replay
 from evalgate.judges.prompting import Reply
 from evalgate.model import (
     AgentDetails,
@@ -49,7 +49,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import file, history, output, parts
+from evalgate.results import file, history, output, shards
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
@@ -112,11 +112,9 @@ def _read_evaluation(data: bytes) -> None:
     for case in reading.eval_set.cases if reading.eval_set else ():
         fingerprints.of_case(case)
     recordings.parse_recordings(text, file="a.json")
-    listed = recordings.split_cases(text)
-    for _, raw in listed.cases if listed else ():
-        recordings.parse_case(
-            raw, key=listed.key if listed else "", eval_set_id=None, file="a.json"
-        )
+    key, _, cases = recordings.split_cases(text) or ("", None, [])
+    for _, raw in cases:
+        recordings.parse_case(raw, key=key, eval_set_id=None, file="a.json")
 
 
 def _evaluations() -> list[bytes]:
@@ -470,7 +468,7 @@ def _read_reply(data: bytes) -> None:
     generate.parse(text)
     vertex_service.parse(text)
     with suppress(ValueError):
-        cache.parse_entry(text)
+        replay.parse_entry(text)
 
 
 def _replies() -> list[bytes]:
@@ -535,7 +533,7 @@ def _journals() -> list[bytes]:
 
 def _read_results(data: bytes) -> None:
     path = _written("results.json", data)
-    for read in (file.read_results, file.read_untrusted, parts.read_durations):
+    for read in (file.read_results, file.read_untrusted, shards.read_durations):
         with suppress(EvalgateError):
             read(path, shown_as="results.json")
     with suppress(ValueError):

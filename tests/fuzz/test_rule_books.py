@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules, waivers
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.comparison.book import Sides
 from evalgate.config import load
@@ -228,22 +228,21 @@ def decided(
             rules = baseline_rules.in_force(own, suites, base, context)
         except EvalgateError:
             return None
-        waived_cases, _ = waivers.in_force(own, rules.suites, base, context, past=None)
-        rules = rules.with_waivers(waived_cases)
+        quarantined_cases, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
+        rules = rules.with_quarantined(quarantined_cases)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
-        comparisons = [
-            failures.compare(
-                Sides(
-                    head=book.applied(head),
-                    base=book.applied(then),
-                    policy=book.policy,
-                    recorded=failures.recorded_of(head),
-                ),
-                origin=base.origin,
+        both = [
+            Sides(
+                head=book.applied(head),
+                base=book.applied(then),
+                policy=book.policy,
+                recorded=failures.recorded_of(head),
             )
             for book in rules.books
         ]
-        return decision.decide(Measurement(head=head, comparisons=comparisons), rules, context)
+        comparisons = [failures.compare(each, origin=base.origin) for each in both]
+        measurement = Measurement(head=head, comparisons=comparisons, sides=both)
+        return decision.decide(measurement, rules, context)
 
 
 CHANGES = st.tuples(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from evalgate import criteria
 from evalgate.config import load
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
@@ -223,7 +222,7 @@ def told(root):
     read = load.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
     try:
         settings = Settings(root=root, gate_file=read.gate_file, places=read.places)
-        found = discover.discover(settings, specs=criteria.CRITERIA)
+        found = discover.discover(settings)
     except NothingToDo as error:
         return (
             "\n".join(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from evalgate import criteria
 from evalgate.config.settings import Settings
 from evalgate.discovery import discover, lint as discovery_lint, walk
 from evalgate.errors import Severity
@@ -36,7 +35,7 @@ def lint(found):
 
 @pytest.fixture(scope="module")
 def whole():
-    return discover.discover(Settings(root=FILES.resolve()), specs=criteria.CRITERIA)
+    return discover.discover(Settings(root=FILES.resolve()))
 
 
 def test_every_evaluation_set_is_found_or_explained(whole):
@@ -62,7 +61,7 @@ def test_those_under_other_names_are_found_by_naming_them():
         if row["kind"] in EVALSET_KINDS and not row["file"].endswith(walk.EVALUATION_ENDINGS)
     ]
     assert others
-    found = discover.discover(Settings(root=FILES.resolve(), paths=others), specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=FILES.resolve(), paths=others))
     explained = {problem.place.file for problem in found.problems if problem.place}
     assert set(others) - {suite.key for suite in found.suites} - explained == set()
 
@@ -70,7 +69,7 @@ def test_those_under_other_names_are_found_by_naming_them():
 def test_each_repository_alone_is_read_without_a_crash():
     for folder in sorted(FILES.iterdir()):
         if any(path.name.endswith(walk.EVALUATION_ENDINGS) for path in folder.rglob("*.json")):
-            found = discover.discover(Settings(root=folder.resolve()), specs=criteria.CRITERIA)
+            found = discover.discover(Settings(root=folder.resolve()))
             for problem in (*found.problems, *lint(found)):
                 assert str(problem)
 
@@ -104,7 +103,7 @@ def codes_of_config(file, tmp_path):
     case = {"eval_id": "a", "conversation": [turn]}
     (tmp_path / "x.evalset.json").write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case]}))
     shutil.copyfile(FILES / file, tmp_path / "test_config.json")
-    found = discover.discover(Settings(root=tmp_path), specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=tmp_path))
     return {
         problem.code
         for problem in found.problems

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from evalgate import criteria
 from evalgate.config.settings import Settings
 from evalgate.discovery import discover, walk
 
@@ -55,7 +54,7 @@ def test_the_walk_and_the_whole_discovery_take_about_a_second(large):
     walked = time.perf_counter() - started
     assert len(seen.evaluation_files) == SUITES
     started = time.perf_counter()
-    found = discover.discover(Settings(root=large), specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=large))
     took = time.perf_counter() - started
     print(f"20,000 files: walk {walked:.2f} s, discovery {took:.2f} s")
     assert (len(found.suites), found.problems) == (SUITES, ())
@@ -70,6 +69,6 @@ def test_nothing_but_candidates_is_opened(large, monkeypatch):
     monkeypatch.setattr(
         Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path)
     )
-    discover.discover(Settings(root=large), specs=criteria.CRITERIA)
+    discover.discover(Settings(root=large))
     assert len([name for name in opened if name == "test_config.json"]) == 1
     assert not [name for name in opened if name == "data.json" or name.startswith("m")]

@@ -76,7 +76,7 @@ def refusals(adk: AdkChild) -> list[str | None]:
 def worst(name: str, options: dict[str, Any]) -> Severity | None:
     text = json.dumps({"criteria": {name: {"threshold": 0.5, **options}}})
     read = criteria_file.parse_criteria(text, file="test_config.json")
-    _, found = criteria.check(read.criteria, specs=criteria_module.CRITERIA)
+    _, found = criteria.check(read.criteria)
     severities = [problem.severity for problem in (*read.problems, *found)]
     return next((each for each in (Severity.ERROR, Severity.WARNING) if each in severities), None)
 

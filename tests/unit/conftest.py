@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
+from evalgate.discovery import criteria, discover
 from evalgate.errors import Place
 from evalgate.model import (
     OPEN,
@@ -56,6 +57,13 @@ def specs():
         _spec("token_usage_v1", informational=True, scale=OPEN),
     )
     return {row.name: row for row in rows}
+
+
+@pytest.fixture
+def few_criteria(specs, monkeypatch):
+    """Discovery knows these criteria alone."""
+    for module in (criteria, discover):
+        monkeypatch.setattr(module, "CRITERIA", specs)
 
 
 def _turn(text):

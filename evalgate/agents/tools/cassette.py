@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
@@ -201,12 +200,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
         call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
-        call |= (
-            {"error": dataclasses.asdict(entry.error)}
-            if entry.error
-            else {"response": entry.response}
-        )
-        calls.append(call | ({"effects": entry.effects} if entry.effects else {}))
+        calls.append(call | entry.outcome())
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 

@@ -297,19 +297,12 @@ class ConversationTools:
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
-        redact = self._redact
-        error = reply.error
-        result = (
-            {"error": ToolError(type=error.type, message=redact(error.message))}
-            if error
-            else {"response": mapped_texts(reply.response, redact)}
-        )
+        outcome = reply.outcome().items()
         recorded_call = RecordedCall(
             tool=call.tool,
-            args=mapped_texts(call.args, redact),
+            args=mapped_texts(call.args, self._redact),
             nth=self._nth[call.number],
-            effects=mapped_texts(reply.effects, redact),
-            **result,
+            **{name: mapped_texts(part, self._redact) for name, part in outcome},
         )
         self._recorded.append(recorded_call)
 

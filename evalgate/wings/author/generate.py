@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalgate import criteria, errors, formats
+from evalgate import errors, formats
 from evalgate.agents import opening, rule_use, with_defaults
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
@@ -234,7 +234,7 @@ def _agent(settings: Settings) -> AgentUse:
     rules = settings.gate_file.agents
     if len(rules) == 1:
         return rule_use(rules[0])
-    suites, _ = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    suites, _ = discover.suites_of_all(settings)
     uses = {suite.agent.key: suite.agent for suite in suites}
     if len(uses) != 1:
         raise ConfigError(

@@ -20,7 +20,7 @@ from typing import Any
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.formats.base import Format
-from evalgate.formats.json_source import Problems
+from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
 from evalgate.values import Json, JsonObject, member
@@ -98,6 +98,7 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
     """The conversations of some traces in order of time, by the id of the session, else of the
     trace. A conversation without the user's messages is reported and left out."""
     spans = [span for trace_json in raw for span in _spans(trace_json)]
+    spot = Spot(problems)
     sessions: dict[str, list[Invocation]] = {}
     reported_names: set[str] = set()
     for turn_span in sorted(_turn_spans(_link_spans(spans)), key=lambda span: span.start):
@@ -116,13 +117,13 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
             turn = None
             reported_names.add(name)
             message = f"session {name[:60]}: span {turn_span.name[:60]!r} does not tell in which order its calls were made"
-            problems.warning("order-unknown", f"{message}: {problem}", hint=_TIMES_HINT)
+            spot.warning("order-unknown", f"{message}: {problem}", _TIMES_HINT)
         if turn is not None:
             sessions.setdefault(name, []).append(turn)
         elif name not in reported_names:
             reported_names.add(name)
             message = f"session {name[:60]}: span {turn_span.name[:60]!r} says nothing of what the user said"
-            problems.warning("nothing-recorded", message, hint=_CAPTURE_HINT)
+            spot.warning("nothing-recorded", message, _CAPTURE_HINT)
     return [
         (name, Transcript(invocations=tuple(turns)))
         for name, turns in sessions.items()

@@ -171,7 +171,7 @@ def settle_suites(
 ) -> tuple[tuple[Suite, ...], list[Problem]]:
     """The repository's suites with settled judges, and one suite for the named criteria that they
     do not use."""
-    suites, discovery_problems = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    suites, discovery_problems = discover.suites_of_all(settings)
     problems = [
         *settings.problems,
         *(problem for problem in discovery_problems if problem.code not in agents.CODES),

@@ -16,7 +16,7 @@ from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Place, Problem
 from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
-from evalgate.formats.json_source import Problems
+from evalgate.formats.json_source import Problems, Spot
 from evalgate.judges import prompting
 from evalgate.model import (
     Case,
@@ -285,7 +285,7 @@ class LabelsReading:
             )
         except ValidationError as error:
             problems = Problems(text, file=self._place.file)
-            problems.validation(error, raw, path=())
+            Spot(problems).report(error, raw)
             for problem in problems.all():
                 self._error(problem.code, str(problem.message), str(problem.hint))
             return None

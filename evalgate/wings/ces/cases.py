@@ -265,7 +265,7 @@ def _invocation(turn: GoldenTurn) -> Invocation:
 
 
 def _expected_parts(
-    expected: GoldenExpectation, answered: Collection[frozenset[str]]
+    expected: GoldenExpectation, answered: Collection[tuple[str, ...]]
 ) -> list[Part] | None:
     """The actions of the agent or its tools if all goes as expected. `answered`: the tools with an
     expected response, whose mocks add nothing."""
@@ -276,7 +276,7 @@ def _expected_parts(
         case AgentTransfer(target_agent=target):
             return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
         case ToolCall() as call:
-            name = _names(call)[0]
+            name = outcomes.names_of(call)[0]
             # the name alone means a transfer
             name = f"{TRANSFER}_tool" if name == TRANSFER else name
             return [
@@ -331,20 +331,10 @@ def _plain(content: SessionInput | Chunk) -> list[Part]:
 
 def _response(response: ToolResponse) -> AdkResponse:
     return AdkResponse(
-        name=_names(response)[0], response=dict(response.response or {}), id=response.id or None
+        name=outcomes.names_of(response)[0],
+        response=dict(response.response or {}),
+        id=response.id or None,
     )
-
-
-def _names(tool: ToolCall | ToolResponse) -> list[str]:
-    """The names of a tool, its own first."""
-    tool_name = (
-        tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
-    )
-    all_names = sorted(outcomes.names_of(tool))
-    return [
-        *([tool_name] if tool_name in all_names else []),
-        *(name for name in all_names if name != tool_name),
-    ]
 
 
 def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
@@ -361,7 +351,7 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
         for expectation in expected
         if expectation.mock_tool_response is not None
     ]
-    mocked = {name for mock in mocks for name in _names(mock)}
+    mocked = {name for mock in mocks for name in outcomes.names_of(mock)}
     replies = list(mocks)
     if is_stable or fakes:
         responses = [
@@ -369,7 +359,9 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
             for expectation in expected
             if expectation.tool_response is not None
         ]
-        replies += [response for response in responses if mocked.isdisjoint(_names(response))]
+        replies += [
+            response for response in responses if mocked.isdisjoint(outcomes.names_of(response))
+        ]
     args = {
         expectation.tool_call.id: expectation.tool_call.args
         for expectation in expected
@@ -383,7 +375,7 @@ def _rules(responses: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, t
     """The rules of a mock file that give these responses: to the call that they belong to,
     otherwise in order. The last response goes to every further call, so that no real tool runs
     alongside a mock."""
-    by_name = grouped((name, pair) for pair in responses for name in _names(pair[0]))
+    by_name = grouped((name, pair) for pair in responses for name in outcomes.names_of(pair[0]))
     rules_by_tool = {}
     for name, responses_of_tool in by_name.items():
         rules: list[Json] = []

@@ -142,12 +142,14 @@ class CesOptions(DriverOptions):
 class NameJournal:
     """The names of one run's resources, in a file that stays locked while the run is alive."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "") -> None:
+        """`name`: of the file of an earlier run. Raises filelock.Timeout if that run is alive."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / f"{uuid.uuid4().hex}.names"
+        self._path = folder / (name or f"{uuid.uuid4().hex}.names")
         self._lock = filelock.FileLock(f"{self._path}.lock", thread_local=False)
-        self._lock.acquire()
-        self._path.touch()
+        self._lock.acquire(blocking=not name)
+        if not name:
+            self._path.touch()
 
     def add(self, live: Live, name: str) -> None:
         """Note a resource before it is created; the name is on the disk when this returns."""
@@ -156,41 +158,34 @@ class NameJournal:
             out.flush()
             os.fsync(out.fileno())
 
-    def delete_all(self, live: Live) -> None:
-        """Delete all noted resources, the newest first. Raises LiveFailed; then the names stay."""
-        _delete_resources(self._path, live)
-        self._path.unlink(missing_ok=True)
+    def delete_all(self, live: Live) -> bool:
+        """Delete the noted resources at this address, the newest first. Returns True if the file
+        is gone, because it names no resources at other addresses. Raises LiveFailed; then the
+        names stay.
+
+        The author of the file is unknown: only resources with our prefix are deleted."""
+        records = [
+            record
+            for line in self._path.read_text("utf-8", "replace").splitlines()
+            if (record := _parse_record(line))
+        ]
+        for base, name in reversed(records):
+            if base == live.base:
+                try:
+                    live.delete(name)
+                except LiveFailed as failed:
+                    if failed.code != "NOT_FOUND":
+                        raise
+        is_done = all(base == live.base for base, _ in records)
+        if is_done:
+            self._path.unlink(missing_ok=True)
+        return is_done
 
     def close(self) -> None:
         """Release the file. If it still has names, the next run deletes those resources."""
-        _release(self._lock, self._path)
-
-
-def _release(lock: filelock.FileLock, path: Path) -> None:
-    """Release the lock of a journal, and remove its file if the journal is gone."""
-    lock.release()
-    if not path.exists():
-        Path(lock.lock_file).unlink(missing_ok=True)
-
-
-def _delete_resources(path: Path, live: Live) -> bool:
-    """Delete the resources that a journal names at this address. Returns True if it names no
-    resources at other addresses. Raises LiveFailed.
-
-    The author of the file is unknown: only resources with our prefix are deleted."""
-    records = [
-        record
-        for line in path.read_text("utf-8", "replace").splitlines()
-        if (record := _parse_record(line))
-    ]
-    for base, name in reversed(records):
-        if base == live.base:
-            try:
-                live.delete(name)
-            except LiveFailed as failed:
-                if failed.code != "NOT_FOUND":
-                    raise
-    return all(base == live.base for base, _ in records)
+        self._lock.release()
+        if not self._path.exists():
+            Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
 def _parse_record(line: str) -> tuple[str, str] | None:
@@ -209,17 +204,14 @@ def delete_leftovers(folder: Path, live: Live) -> int:
     """Delete the resources of killed runs; return the number of these runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
-        lock = filelock.FileLock(f"{path}.lock", thread_local=False)
         try:
-            lock.acquire(blocking=False)
+            journal = NameJournal(folder, path.name)
         except filelock.Timeout:  # the run is alive
             continue
         try:
-            if path.exists() and _delete_resources(path, live):
-                path.unlink()
-                count += 1
+            count += path.exists() and journal.delete_all(live)
         finally:
-            _release(lock, path)
+            journal.close()
     return count
 
 
@@ -297,20 +289,14 @@ class CesConversation(Turns):
             if isinstance(message, dict)
         ]
         # the calls that the app leaves to its client
-        listed_calls = [(output.get("toolCalls") or {}).get("toolCalls", ()) for output in outputs]
-        call_contents = [
-            Content(
-                parts=tuple(part for call in calls for part in _parts({"toolCall": call})),
-                role="model",
-            )
-            for calls in listed_calls
-            if calls
+        listed_calls = ((output.get("toolCalls") or {}).get("toolCalls") for output in outputs)
+        call_messages = [
+            {"chunks": [{"toolCall": call} for call in calls]} for calls in listed_calls if calls
         ]
         variables = _variables_in(messages)
         self._variables |= variables or {}
         self._has_variables |= variables is not None
-        events = list(filter(None, map(_event, messages)))
-        events += [Event(author="agent", content=content) for content in call_contents]
+        events = list(filter(None, map(_event, (*messages, *call_messages))))
         # the answer to the user, in place of the texts of outputs
         if last_content := _take_answer(events):
             last_parts = last_content.parts
@@ -321,7 +307,7 @@ class CesConversation(Turns):
             user_content=user_content,
             final_response=final_response if texts else None,
             # without diagnostic messages, the tools that were called are unknown
-            events=tuple(events) if messages or call_contents else None,
+            events=tuple(events) if messages or call_messages else None,
             timings=timings,
             state=dict(self._variables) if has_state else None,
         )

@@ -4,9 +4,9 @@ in all others."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import filterfalse, islice
 
 from evalgate import agents, errors
-from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.discovery import walk
 from evalgate.errors import Place, Problem
@@ -184,7 +184,6 @@ class CesFormat(Format):
         self,
         tree: SearchedTree,
         *,
-        exclude: Sequence[str],
         named_files: Iterable[str] = (),
         kind_at: Callable[[SearchedTree, str], Kind | None] = kind_at,
     ) -> tuple[str, ...]:
@@ -193,9 +192,7 @@ class CesFormat(Format):
         one: a file that is not an evaluation is an error there."""
         listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-        looked = [
-            path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)
-        ]
+        looked = filterfalse(tree.is_excluded, first_in_folders[:MOST_SNIFFED])
         ces_files = {path for path in looked if kind_at(tree, path) is not None}
         # the folders of apps that have evaluations or settings for them
         homes = {
@@ -209,20 +206,13 @@ class CesFormat(Format):
             if (read.kind_by_folder(path) is not None or "evaluations" in path.split("/")[:-1])
             and read.app_folder(path) in homes
         )
-        return tuple(
-            sorted(ces_files.union(path for path in at_home if not places.matches(path, exclude)))
-        )
+        return tuple(sorted(ces_files.union(filterfalse(tree.is_excluded, at_home))))
 
-    def excluded(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
+    def excluded(self, tree: SearchedTree) -> tuple[str, ...]:
         """See Format."""
-        excluded_paths = [
-            path
-            for path in (*tree.other_yaml, *tree.other_json)
-            if exclude and places.matches(path, exclude)
-        ]
-        return tuple(
-            path for path in excluded_paths[:MOST_SNIFFED] if kind_at(tree, path) is not None
-        )
+        paths = filter(tree.is_excluded, (*tree.other_yaml, *tree.other_json))
+        looked = islice(paths, MOST_SNIFFED)
+        return tuple(path for path in looked if kind_at(tree, path) is not None)
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import Field
@@ -446,17 +446,19 @@ def tool_name(name: str, app: str) -> str:
     return name if "/" in name else f"{app}/tools/{name}"
 
 
-def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
-    """The names under which an agent may have a tool: its id, its display name, and for a tool of a
-    toolset the name with the toolset before it."""
-    names = {tool.display_name} if tool.display_name else set()
+def names_of(tool: ToolCall | ToolResponse) -> tuple[str, ...]:
+    """The names under which an agent may have a tool, its own first: its id, its display name, and
+    for a tool of a toolset the name with the toolset before it."""
+    aliases = {tool.display_name} - {""}
     if tool.toolset_tool is None:
-        return frozenset({*names, (tool.tool or "").rpartition("/")[2]})
-    toolset = tool.toolset_tool.toolset.rpartition("/")[2]
-    name = tool.toolset_tool.tool_id
-    if not name:
-        return frozenset({*names, toolset})
-    return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
+        name = (tool.tool or "").rpartition("/")[2]
+    else:
+        toolset = tool.toolset_tool.toolset.rpartition("/")[2]
+        name = tool.toolset_tool.tool_id
+        if not name:
+            return tuple(sorted({*aliases, toolset}))
+        aliases |= {f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__")}
+    return (name, *sorted(aliases - {name}))
 
 
 _MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
@@ -597,7 +599,7 @@ def _paired(
     return expected_calls, calls_by_step
 
 
-def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
+def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
     """The share of the expected tools that were called in this order: their longest common
     subsequence."""
     row = [0] * (len(actual) + 1)

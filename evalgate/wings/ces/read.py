@@ -22,7 +22,7 @@ from evalgate.errors import Place, Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, Spot, described
 from evalgate.formats.kind import first_keys
-from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
+from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass, grouped
@@ -274,11 +274,16 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     """Read a file; `file`: its name relative to the repository; `kind`: its kind if known."""
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
-    raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
-    if not isinstance(raw, dict) and not (raw is None and problems.error_count):
+    spot = Spot(problems)
+    raw = (
+        json_source.read(text, problems, consumer=lambda *_: None)
+        if file.endswith(".json")
+        else json_source.read_yaml(text, problems, loader_type=yaml.JsonLoader)
+    )
+    if not isinstance(raw, dict) and not (raw is None and spot.is_broken):
         description = "an empty file" if raw is None else described(raw)
-        problems.error("wrong-type", f"expected an object, found {description}")
-    if problems.error_count or not isinstance(raw, dict):
+        spot.error("wrong-type", f"expected an object, found {description}")
+    if spot.is_broken or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(problems)
     app = None
@@ -309,50 +314,13 @@ def parse_message(
     problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+        Spot(problems).wrong_type("an object", raw)
         return None, problems.all()
     reader = _Reader(problems, is_partial=is_partial, unknown=unknown)
     if is_partial:
         return reader.message(SHAPES[kind], raw, ()), problems.all()
     resource = reader.resource(raw, (), kind)
     return (resource.message if resource and not problems.error_count else None), problems.all()
-
-
-def _json(text: str, problems: Problems) -> Any:
-    document = json_source.read(text, problems, consumer=lambda _path, _raw, _offset: None)
-    if document is None:
-        return None
-    return {"object": document.members, "list": []}.get(document.kind, document.value)
-
-
-def _yaml(text: str, problems: Problems) -> Any:
-    document = yaml.load(text, file=problems.file, loader_type=yaml.JsonLoader)
-    if isinstance(document, Problem):
-        problems.error(document.code, document.message, place=document.place)
-        return None
-    if document.raw is not None:
-        problems.use_places(lambda path: _yaml_place(document.places, document.raw, path))
-    for warning in document.warnings:
-        problems.warning(warning.code, warning.message, place=warning.place, hint=warning.hint)
-    return document.raw
-
-
-def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
-    """The line of a path. The keys of the path have one spelling, and those of the file may have
-    the other."""
-    written: list[str | int] = []
-    for step in path:
-        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
-        file_key = next(
-            (spelling for spelling in spellings if isinstance(raw, dict) and spelling in raw), step
-        )
-        written.append(file_key)
-        try:
-            raw = raw[file_key]
-        except (LookupError, TypeError):
-            raw = None
-    place = locator(*written)
-    return Place(place.file, place.line, column=place.column, json_path=json_source.path_text(path))
 
 
 class _Reader:
@@ -370,10 +338,10 @@ class _Reader:
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
         message = self.message(SHAPES[kind], raw, path)
-        error_count = self._problems.error_count
+        spot = Spot(self._problems, path)
         if isinstance(message, Evaluation):
-            _check_evaluation(message, Spot(self._problems, path))
-        if message is None or self._problems.error_count > error_count:
+            _check_evaluation(message, spot)
+        if message is None or spot.is_broken:
             return None
         return self._add(kind, path, message)
 
@@ -388,9 +356,8 @@ class _Reader:
             )
             if near:
                 message = f"`{key}` is not read"
-                self._problems.warning(
-                    "unknown-key", message, path=(key,), hint=f"did you mean `{near}`?"
-                )
+                spot = Spot(self._problems, (key,))
+                spot.warning("unknown-key", message, f"did you mean `{near}`?")
         app: AppEvaluation | None = self.message(
             AppEvaluation, {key: value for key, value in raw.items() if key in fields}, ()
         )
@@ -421,7 +388,7 @@ class _Reader:
                 checks = test.expectations
                 if checks is None or not (checks.response or checks.variables):
                     message = "the test expects nothing of the tool"
-                    self._problems.warning("ces-turn", message, path=("tests", number))
+                    Spot(self._problems, ("tests", number)).warning("ces-turn", message)
                 self._add(Kind.TOOL_TESTS, ("tests", number), test)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:
@@ -463,17 +430,16 @@ class _Reader:
         """The message at `path`; None if it is absent, or has an error, which is reported."""
         if raw is None:
             return None
-        error_count = self._problems.error_count
         spot = Spot(self._problems, path)
         cleaned = self._clean(shape, raw, spot, 0)
-        if self._problems.error_count > error_count and cleaned is None:
+        if spot.is_broken and cleaned is None:
             return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
             _tell(error, cleaned, spot)
             return None
-        return message if self._problems.error_count == error_count else None
+        return None if spot.is_broken else message
 
     def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
@@ -676,6 +642,7 @@ def _check_simulation(simulation: Simulation, spot: Spot) -> None:
 
 _EXPECTED = {
     "string_type": "text",
+    "bool_type": "true or false",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
 }

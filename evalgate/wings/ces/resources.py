@@ -70,7 +70,7 @@ class StoredFiles:
         settings = load.load_settings({"root": str(self._root)})
         exclude = settings.gate_file.exclude
         tree = Tree(self._root, exclude=exclude)
-        files = ces_format.FORMAT.find(tree, exclude=exclude, kind_at=self._kind_at)
+        files = ces_format.FORMAT.find(tree, kind_at=self._kind_at)
         readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
         for kind in (Kind.RESULT, Kind.RUN):
             readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
@@ -196,25 +196,21 @@ class Resources:
             self.require_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise refusal(("name", "the name of the resource is missing"))
-        request = dict(body)
-        name = body["name"]
-        etag = body.get("etag")
         shape = read.RESOURCES[kind]
-        content = self._body(request, kind, is_partial=True)
-        paths = edit.mask_of(mask, request, shape)
+        content = self._body(body, kind, is_partial=True)
+        paths = edit.mask_of(mask, body, shape)
         with self.lock():
             library = self._files.library()
-            resource = self._find(library, kind, name)
+            resource = self._find(library, kind, body["name"])
             old = shapes.content_of(resource.message)
-            check_etag(etag, old, "resource")
+            check_etag(body.get("etag"), old, "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION",
                     f"it is written out in {resource.file}: edit that evaluation",
                 )
             new = edit.with_fields(old, content, paths, shape)
-            message = self._checked(new, kind, library, besides=resource)
-            new = shapes.content_of(message)
+            new = shapes.content_of(self._checked(new, kind, library, besides=resource))
             changes = tuple(compare.changes(old, new))
             relaxations = compare.relaxed_reasons(changes)
             old_text = self.source(resource.file).text
@@ -222,12 +218,7 @@ class Resources:
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
                 self.make(change)
-                resource = _parsed(text, resource.file, kind)
-        view = (
-            self.view(resource)
-            if not preview
-            else {**message.json(), "name": name, "etag": etag_of(new)}
-        )
+        view = self.view(_parsed(text, resource.file, kind))
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:

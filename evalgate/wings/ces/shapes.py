@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    StrictBool,
     create_model,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -126,12 +127,6 @@ def _number(value: Any) -> Any:
     return float(value)
 
 
-def _bool(value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise PydanticCustomError("wrong_type", "expected true or false")
-    return value
-
-
 def _base64(value: Any) -> Any:
     """Bytes, in the standard alphabet or that of URLs, with or without padding."""
     if not isinstance(value, str):
@@ -163,7 +158,6 @@ def _seconds(value: Any) -> Any:
 
 
 Int32 = Annotated[int, BeforeValidator(_whole_number)]
-Bool = Annotated[bool, BeforeValidator(_bool)]
 
 
 def _object(value: Any) -> Any:
@@ -321,7 +315,7 @@ def _type_tree(annotation: Any) -> Iterator[Any]:
 _SCALARS = {
     "string": str,
     "bytes": Annotated[str, BeforeValidator(_base64)],
-    "bool": Bool,
+    "bool": StrictBool,
     "int32": Int32,
     "float": Annotated[float, BeforeValidator(_number)],
     "Duration": Annotated[str, BeforeValidator(_seconds)],

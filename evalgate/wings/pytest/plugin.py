@@ -237,7 +237,7 @@ def item_outcomes(
             is_failure = case.kind is VerdictKind.FAIL
             if (
                 case.nonblocking
-                or case.waiver
+                or case.quarantine
                 or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS))
             ):
                 outcome = NOT_BLOCKING

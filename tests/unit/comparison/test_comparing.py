@@ -88,13 +88,13 @@ def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
     assert all(case.why for case in comparison.cases if case.status is not CaseStatus.PAIRED)
 
 
-def test_advisory_suites_and_waived_cases_have_rows_of_their_own() -> None:
+def test_advisory_suites_and_quarantined_cases_have_rows_of_their_own() -> None:
     text = "FFF/PPP " * 5 + "PPP/PPP " * 5
     advisory = sides.compare(text, policy=Policy(advisory=frozenset({sides.SUITE})))
     assert [
         (row.rule.gating, row.rule.advisory, row.change.value) for row in advisory.criteria
     ] == [(False, True, "no_evidence")]
-    rows = sides.compare(text, policy=sides.waiving(*range(5))).criteria
+    rows = sides.compare(text, policy=sides.quarantining(*range(5))).criteria
     assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in rows] == [
         (True, False, "no_evidence"),
         (False, True, "no_evidence"),

@@ -418,11 +418,11 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
     assert not verdict.blocks
 
 
-def test_waived_cases_do_not_decide() -> None:
-    verdict = decide("FF/PP " + "PP/PP " * 4, policy=sides.waiving(0))
+def test_quarantined_cases_do_not_decide() -> None:
+    verdict = decide("FF/PP " + "PP/PP " * 4, policy=sides.quarantining(0))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
-    assert [case.waiver is not None for case in verdict.suites[0].cases] == [
+    assert [case.quarantine is not None for case in verdict.suites[0].cases] == [
         True,
         False,
         False,
@@ -440,7 +440,7 @@ def test_waived_cases_do_not_decide() -> None:
 )
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
     policy = Policy(advisory=frozenset({sides.SUITE} if advisory else ()))
-    verdict = decide("FF/PP " * 6, policy=sides.waiving(*range(6), policy=policy))
+    verdict = decide("FF/PP " * 6, policy=sides.quarantining(*range(6), policy=policy))
     assert verdict.reason == reason
     assert not verdict.blocks
 

@@ -10,9 +10,9 @@ from evalgate.config.gate_file import GateFile, JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.formats import fingerprints
-from evalgate.judges import cache
+from evalgate.judges import replay
 from evalgate.judges.base import JudgeReply, Text
-from evalgate.judges.cache import CachedReply
+from evalgate.judges.replay import CachedReply
 from evalgate.model import (
     AgentUse,
     Case,
@@ -30,7 +30,7 @@ NAME = "hallucinations_v1"
 
 def settled(options: dict[str, object], defaults: JudgeRule) -> dict[str, object]:
     use = CriterionUse(name=NAME, threshold=0.5, options=options)
-    return dict(judges.settle(use, criteria.CRITERIA[NAME], defaults).options)
+    return dict(judges.settle(use, defaults).options)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_configs_are_merged_and_exhaustive_is_kept() -> None:
 
 def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
     use = CriterionUse(name="response_match_score", threshold=0.5)
-    assert judges.settle(use, criteria.CRITERIA[use.name], JudgeRule()) is use
+    assert judges.settle(use, JudgeRule()) is use
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_judge_at_another_address_is_another_judge(
 ) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
     here, there = (
-        judges.settle(use, criteria.CRITERIA[name], JudgeRule(base_url=base_url))
+        judges.settle(use, JudgeRule(base_url=base_url))
         for base_url in ("", "http://127.0.0.1:8080/v1")
     )
     assert (here.endpoint, there.endpoint) == ("", endpoint)
@@ -113,7 +113,7 @@ def test_no_grade_or_simulated_user_of_other_replies_stands_in(
 ) -> None:
     for name, label in (("here", "valid"), ("there", "valid"), ("others", "invalid")):
         entry = CachedReply(address="0" * 64, reply=JudgeReply(parts=(Text(text=label),)))
-        (tmp_path / f"{name}.jsonl").write_text(cache.render_entry(entry) + "\n")
+        (tmp_path / f"{name}.jsonl").write_text(replay.render_entry(entry) + "\n")
     case = Case(
         case_id="a", scenario=ConversationScenario(starting_prompt="hi", conversation_plan="say hi")
     )

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from evalgate.discovery import agent_source, dotenv
+from evalgate.discovery.agent_source import AgentSource
 from evalgate.model import AgentUse
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+def read_module(text: str) -> AgentSource:
+    use = AgentUse(driver="adk", options={"path": "agent.py"})
+    return agent_source.of_agent(use, {"agent.py": text}.get)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +71,12 @@ ROOT = Path(__file__).resolve().parents[3]
     ],
 )
 def test_variables(source: str, expected: set[str]) -> None:
-    assert agent_source.read_module(source).needs == expected
+    assert read_module(source).needs == expected
 
 
 def test_what_source_sets_itself() -> None:
     text = "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
-    assert agent_source.read_module(text).sets == {"A": "x", "B": "y", "C": ""}
+    assert read_module(text).sets == {"A": "x", "B": "y", "C": ""}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_what_source_sets_itself() -> None:
     ],
 )
 def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
-    found = agent_source.read_module(source).models
+    found = read_module(source).models
     assert sorted(found) == names
     assert {agent_source.keys_of(each) for each in found} in ({keys}, set())
 
@@ -203,7 +209,7 @@ NEAR_PYTHON = st.lists(
 @example("x" + ".a" * 20_000)
 @example("os.environ[" * 300 + "'A'" + "]" * 300)
 def test_no_text_breaks_it(text: str) -> None:
-    assert agent_source.read_module(text) == agent_source.read_module(text)
+    assert read_module(text) == read_module(text)
     assert all(isinstance(value, str) for value in dotenv.parse(text).values())
 
 
@@ -214,7 +220,7 @@ def test_no_text_breaks_it(text: str) -> None:
 def test_no_module_breaks_it(path: Path, random: object) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     random.shuffle(lines)  # type: ignore[attr-defined]
-    agent_source.read_module("\n".join(lines))
-    read = agent_source.read_module(path.read_text(encoding="utf-8"))
+    read_module("\n".join(lines))
+    read = read_module(path.read_text(encoding="utf-8"))
     tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     assert bool(read.imports) == any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree)

@@ -52,12 +52,17 @@ SPECS = {
 PLACE = Place(file="test_config.json", line=3, column=5, json_path="$.criteria.x")
 
 
+@pytest.fixture(autouse=True)
+def table(monkeypatch):
+    monkeypatch.setattr(criteria, "CRITERIA", SPECS)
+
+
 def check(name, threshold=0.5, **rest):
     return checked_uses(CriterionUse(name=name, threshold=threshold, place=PLACE, **rest))
 
 
 def checked_uses(*uses):
-    found, problems = criteria.check(uses, specs=SPECS)
+    found, problems = criteria.check(uses)
     return SimpleNamespace(criteria=found, problems=problems)
 
 
@@ -282,6 +287,6 @@ def test_every_problem_is_told_and_the_order_is_kept():
 
 
 def test_informational_criteria_join_unless_named():
-    (use,) = criteria.informational_uses(SPECS)
+    (use,) = criteria.informational_uses()
     assert (use.name, use.threshold, use.informational) == ("token_usage_v1", None, True)
-    assert criteria.informational_uses(SPECS, beside=[use]) == ()
+    assert criteria.informational_uses(beside=[use]) == ()

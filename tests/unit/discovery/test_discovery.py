@@ -5,7 +5,6 @@ import json
 import pytest
 from builders import repositories
 
-from evalgate import criteria
 from evalgate.config import load
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
@@ -21,11 +20,9 @@ def config(**given):
 
 
 @pytest.fixture
-def discover(specs):
+def discover(few_criteria):
     def run(root, *selections, **rest):
-        return discovery_discover.discover(
-            Settings(root=root, paths=selections, **rest), specs=specs
-        )
+        return discovery_discover.discover(Settings(root=root, paths=selections, **rest))
 
     return run
 
@@ -769,7 +766,7 @@ CODE = {"code_config": {"name": "app.metrics.own"}}
 def test_a_misspelled_metric_of_the_repository_is_recognized(repo, files):
     root = repo({"app/agent.py": AGENT, **files})
     settings = load.load_settings({"root": root})
-    problems = discovery_discover.discover(settings, specs=criteria.CRITERIA).problems
+    problems = discovery_discover.discover(settings).problems
     (hint,) = (problem.hint for problem in problems if problem.code == "unknown-criterion")
     assert hint == "Did you mean `own_metric`?"
 

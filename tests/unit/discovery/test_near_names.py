@@ -13,7 +13,7 @@ CRITERIA = {"criteria": {"response_match_score": 0.5}}
 
 
 @pytest.fixture
-def near(repo, evalset, specs):
+def near(repo, evalset, few_criteria):
     """Discover a repository with `evals/a.evalset.json`, a config above it, and `files`: what is
     said of names."""
 
@@ -24,7 +24,7 @@ def near(repo, evalset, specs):
             "bot/agent.py": "from google.adk.agents import Agent\nroot_agent = Agent(name='bot')",
             "evals/a.evalset.json": cases, "test_config.json": CRITERIA, **given,
         })  # fmt: skip
-        found = discover.discover(Settings(root=root, paths=selections, **rest), specs=specs)
+        found = discover.discover(Settings(root=root, paths=selections, **rest))
         return [
             (each.place.file, each.message) for each in found.problems if each.code == "near-name"
         ]
@@ -99,8 +99,8 @@ def test_a_config_of_a_nearly_right_name_is_told(near, name):
         ("test.json", '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'),
     ],
 )
-def test_so_it_is_where_nothing_else_is_found(repo, evalset, specs, name, text):
+def test_so_it_is_where_nothing_else_is_found(repo, evalset, few_criteria, name, text):
     root = repo({f"evals/{name}": text or evalset("a", "one: hi -> hello")})
     with pytest.raises(NothingToDo) as caught:
-        discover.discover(Settings(root=root), specs=specs)
+        discover.discover(Settings(root=root))
     assert f"evals/{name} looks like an evaluation set" in caught.value.hint

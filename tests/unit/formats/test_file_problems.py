@@ -8,7 +8,7 @@ import time
 import pytest
 
 from evalgate.errors import Severity
-from evalgate.formats.json_source import ERRORS_SHOWN, Problems, path_text
+from evalgate.formats.json_source import ERRORS_SHOWN, Problems, Spot, path_text
 
 TEXT = '{\n  "a": [\n    {"b": 1},\n    {"userContent": "x",\n     "d/e": 2}\n  ]\n}\n'
 
@@ -77,9 +77,9 @@ def test_one_endless_line_costs_no_more_than_others():
 def test_repetitions_are_counted():
     found = Problems("{}", file="f")
     for i in range(50):
-        found.warning("odd", "odd thing", path=("eval_cases", i, "x"))
-        found.error("bad", "bad thing", path=("eval_cases", i, "y"))
-    found.warning("odd", "odd thing", path=("elsewhere",))
+        Spot(found, ("eval_cases", i, "x")).warning("odd", "odd thing")
+        Spot(found, ("eval_cases", i, "y")).error("bad", "bad thing")
+    Spot(found, ("elsewhere",)).warning("odd", "odd thing")
     warnings = [p for p in found.all() if p.severity is Severity.WARNING]
     errors = [p for p in found.all() if p.severity is Severity.ERROR]
     assert [p.message for p in warnings] == ["odd thing (and in 49 more places)", "odd thing"]
@@ -90,8 +90,8 @@ def test_repetitions_are_counted():
 
 def test_problems_come_in_the_order_of_the_file():
     found = Problems(TEXT, file="f")
-    found.error("late", "x", path=("a", 1))
-    found.error("early", "x", path=("a", 0))
+    Spot(found, ("a", 1)).error("late", "x")
+    Spot(found, ("a", 0)).error("early", "x")
     assert [p.code for p in found.all()] == ["early", "late"]
 
 

@@ -11,10 +11,9 @@ import pytest
 from builders.judging import USAGE, reply, request
 from hypothesis import given, strategies as st
 
-from evalgate.judges import cache as judges_cache, replay
+from evalgate.judges import replay
 from evalgate.judges.base import JudgeReply
-from evalgate.judges.cache import VerdictCache
-from evalgate.judges.replay import Recorder
+from evalgate.judges.replay import Recorder, VerdictCache
 from evalgate.model import Text
 
 KEY = "AIzaSyD-very-secret-0001"
@@ -41,27 +40,26 @@ KEY = "AIzaSyD-very-secret-0001"
 )
 def test_every_field_counts(changed: dict[str, object]) -> None:
     others = ({}, {"sample": 2}, {"repeat": "single 0"})
-    known = {judges_cache.address_of(request(**each)) for each in others}
-    assert judges_cache.address_of(request(**changed)) not in known
+    known = {replay.address_of(request(**each)) for each in others}
+    assert replay.address_of(request(**changed)) not in known
 
 
 def test_another_endpoint_is_another_judge() -> None:
     addresses = {
-        judges_cache.address_of(request(), endpoint=each)
-        for each in ("", "http://a/v1", "http://b/v1")
+        replay.address_of(request(), endpoint=each) for each in ("", "http://a/v1", "http://b/v1")
     }
     assert len(addresses) == 3
 
 
 def test_the_order_of_keys_does_not_count() -> None:
     one, other = request(config={"a": 1, "b": 2}), request(config={"b": 2, "a": 1})
-    assert judges_cache.address_of(one) == judges_cache.address_of(other)
+    assert replay.address_of(one) == replay.address_of(other)
 
 
 def test_the_address_is_the_same_tomorrow() -> None:
     """Kept replies are worthless once this changes: raise entries.FORMAT if it must."""
     assert (
-        judges_cache.address_of(request())
+        replay.address_of(request())
         == "3b04b93abcd193c9eefdcdf962befc1461e9477e570b794f1f795f1afdc03e04"
     )
 
@@ -83,9 +81,9 @@ def test_an_entry_comes_back(
     parts: list[Text], usage: object, version: str | None, sample: int
 ) -> None:
     given_reply = JudgeReply(parts=tuple(parts), usage=usage, model_version=version, finish="STOP")
-    line = judges_cache.render_entry(judges_cache.entry_of(request(sample=sample), given_reply))
+    line = replay.render_entry(replay.entry_of(request(sample=sample), given_reply))
     assert "\n" not in line
-    found = judges_cache.parse_entry(line)
+    found = replay.parse_entry(line)
     assert (found.reply.parts, found.reply.usage, found.reply.model_version) == (
         tuple(parts),
         usage,
@@ -100,14 +98,12 @@ def test_an_entry_comes_back(
 )
 def test_anything_else_is_no_entry(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - pydantic's words are not ours
-        judges_cache.parse_entry(text)
+        replay.parse_entry(text)
 
 
 def test_no_prompt_is_kept() -> None:
-    line = judges_cache.render_entry(
-        judges_cache.entry_of(
-            request(prompt="what the customer said", system="secretive"), reply("yes")
-        )
+    line = replay.render_entry(
+        replay.entry_of(request(prompt="what the customer said", system="secretive"), reply("yes"))
     )
     assert "customer" not in line
     assert "secretive" not in line
@@ -121,10 +117,10 @@ def kept(folder: Path) -> list[Path]:
 
 
 def test_a_kept_reply_says_which_workflow_run_asked(tmp_path: Path) -> None:
-    run, entry = "o/r/actions/runs/99/attempts/1", judges_cache.entry_of(request(), reply("valid"))
+    run, entry = "o/r/actions/runs/99/attempts/1", replay.entry_of(request(), reply("valid"))
     VerdictCache(tmp_path, run=run).write(entry)
     (path,) = tmp_path.rglob("*.json")
-    assert judges_cache.parse_entry(path.read_text(encoding="utf-8")).run == run
+    assert replay.parse_entry(path.read_text(encoding="utf-8")).run == run
     found = VerdictCache(tmp_path, run="another").read(entry.address)
     assert found is not None
     assert found.text == "valid"
@@ -132,7 +128,7 @@ def test_a_kept_reply_says_which_workflow_run_asked(tmp_path: Path) -> None:
 
 def test_a_reply_is_kept_and_found(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path / "new" / "folder")
-    entry = judges_cache.entry_of(request(), reply("valid"))
+    entry = replay.entry_of(request(), reply("valid"))
     assert cache.read(entry.address) is None
     cache.write(entry)
     found = cache.read(entry.address)
@@ -153,7 +149,7 @@ def test_a_reply_is_kept_and_found(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told_and_asked_for_anew(tmp_path: Path, damage: bytes) -> None:
     warnings: list[str] = []
     cache = VerdictCache(tmp_path, warn=warnings.append)
-    entry = judges_cache.entry_of(request(), reply("valid"))
+    entry = replay.entry_of(request(), reply("valid"))
     cache.write(entry)
     kept(tmp_path)[0].write_bytes(damage)
     assert cache.read(entry.address) is None
@@ -166,9 +162,7 @@ def test_a_damaged_file_is_told_and_asked_for_anew(tmp_path: Path, damage: bytes
 def test_a_file_under_another_name_is_not_believed(tmp_path: Path) -> None:
     warnings: list[str] = []
     cache = VerdictCache(tmp_path, warn=warnings.append)
-    one, other = (
-        judges_cache.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1)
-    )
+    one, other = (replay.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1))
     cache.write(one)
     moved = tmp_path / other.address[:2] / f"{other.address}.json"
     moved.parent.mkdir(exist_ok=True)
@@ -181,15 +175,13 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     warnings: list[str] = []
     (tmp_path / "file").write_text("")
     cache = VerdictCache(tmp_path / "file", warn=warnings.append)
-    cache.write(judges_cache.entry_of(request(), reply("valid")))
+    cache.write(replay.entry_of(request(), reply("valid")))
     assert "could not be written" in warnings[0]
 
 
 def test_many_writers_leave_whole_files(tmp_path: Path) -> None:
     caches = [VerdictCache(tmp_path) for _ in range(4)]
-    work = [
-        judges_cache.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)
-    ]
+    work = [replay.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)]
 
     def write(cache: VerdictCache) -> None:
         for _ in range(10):
@@ -218,7 +210,7 @@ def test_a_recording_is_in_order_and_without_repeats(tmp_path: Path) -> None:
     for samples in ((2, 0), (1, 0)):
         recorder = Recorder(path)
         for sample in samples:
-            recorder.record(judges_cache.entry_of(request(sample=sample), reply(f"#{sample}")))
+            recorder.record(replay.entry_of(request(sample=sample), reply(f"#{sample}")))
         recorder.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["parts"][0]["text"] for line in lines] == ["#0", "#1", "#2"]
@@ -227,7 +219,7 @@ def test_a_recording_is_in_order_and_without_repeats(tmp_path: Path) -> None:
 
 def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
-    Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
+    Recorder(path).record(replay.entry_of(request(), reply("valid")))
     with path.open("a") as file:
         file.write('{"format":1,"addr')  # the kill
     assert len(replay.read_recordings(path)) == 1
@@ -237,10 +229,10 @@ def test_a_reply_is_recorded_once(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
     for recorder in (Recorder(path), Recorder(path)):
         for _ in range(2):
-            recorder.record(judges_cache.entry_of(request(), reply("valid")))
+            recorder.record(replay.entry_of(request(), reply("valid")))
     # the second recorder was opened before the first one wrote
     assert len(path.read_text().splitlines()) == 2
-    Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
+    Recorder(path).record(replay.entry_of(request(), reply("valid")))
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -251,14 +243,14 @@ def test_closing_without_a_reply_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_secrets_are_taken_out_of_a_reply() -> None:
-    found = judges_cache.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
+    found = replay.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
     assert found.text == "the key is ***"
     assert found.usage == USAGE
 
 
 @pytest.mark.parametrize(("oldest_s", "is_there"), [(0.0, True), (1_000.0, True), (1_001.0, False)])
 def test_a_reply_ages_as_trials_do(tmp_path: Path, oldest_s: float, *, is_there: bool) -> None:
-    entry = judges_cache.entry_of(request(), reply("valid"))
+    entry = replay.entry_of(request(), reply("valid"))
     VerdictCache(tmp_path).write(entry)
     (path,) = tmp_path.rglob("*.json")
     os.utime(path, (1_000, 1_000))

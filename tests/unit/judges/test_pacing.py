@@ -11,9 +11,8 @@ from builders.judging import HeldClock, ScriptedJudge, failure, request
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import rate_limit
 from evalgate.judges.clients import Clients
-from evalgate.judges.panel import VotingPanel
+from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.judges.rate_limit import LONGEST_PAUSE_S, RateLimiters, RateLimits, TrialLimiter
-from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import (
     AgentFailure,
     Content,

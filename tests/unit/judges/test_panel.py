@@ -21,7 +21,7 @@ from builders.judging import (
 )
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
-from evalgate.judges import cache as judges_cache
+from evalgate.judges import replay
 from evalgate.judges.base import (
     JudgeFailed,
     JudgeFailureKind,
@@ -30,9 +30,8 @@ from evalgate.judges.base import (
     SampledRequest,
     Undecided,
 )
-from evalgate.judges.cache import VerdictCache
-from evalgate.judges.replay import Recorder, read_recordings
-from evalgate.judges.usage import UsageLedger
+from evalgate.judges.panel import UsageLedger
+from evalgate.judges.replay import Recorder, VerdictCache, read_recordings
 
 
 def ballot(prompt: str = "is it valid?", **fields: object) -> SampledRequest:
@@ -160,7 +159,7 @@ def test_another_server_is_asked_itself_and_either_can_be_recorded(tmp_path: Pat
             .text
         )
         assert list(read_recordings(recording)) == [
-            judges_cache.address_of(request())
+            replay.address_of(request())
         ]  # answered from without any server
     assert said == ["valid", "invalid", "perhaps", "invalid"]
 

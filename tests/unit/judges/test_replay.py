@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders.judging import reply, request
 
-from evalgate.judges import cache, replay
+from evalgate.judges import replay
 from evalgate.judges.base import Judge, JudgeFailed, JudgeFailureKind, JudgeSetting
 from evalgate.judges.replay import Recorder
 
@@ -21,7 +21,7 @@ def recorded(tmp_path: Path) -> Path:
     path = tmp_path / "judge.jsonl"
     recorder = Recorder(path)
     for sample in range(3):
-        recorder.record(cache.entry_of(request(sample=sample), reply(f"valid #{sample}")))
+        recorder.record(replay.entry_of(request(sample=sample), reply(f"valid #{sample}")))
     recorder.close()
     return path
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
-from evalgate.judges import models, usage
+from evalgate.judges import models, panel
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest
-from evalgate.judges.usage import JudgeBudget, UsageLedger
+from evalgate.judges.panel import JudgeBudget, UsageLedger
 from evalgate.model import Usage
 
 # --- prices ---------------------------------------------------------------------------------------
@@ -150,10 +150,10 @@ def test_many_at_once_overshoot_by_no_more_than_their_first_wave(
 
 def test_money_without_prices_is_a_mistake_of_the_config() -> None:
     known = {"gemini-2.5-flash": True, "qwen": False}
-    usage.check_priced(BudgetRule(calls=5), known)
-    usage.check_priced(BudgetRule(usd=5), {"gemini-2.5-flash": True})
+    panel.check_priced(BudgetRule(calls=5), known)
+    panel.check_priced(BudgetRule(usd=5), {"gemini-2.5-flash": True})
     with pytest.raises(ConfigError, match="no price known for `qwen`"):
-        usage.check_priced(BudgetRule(usd=5), known)
+        panel.check_priced(BudgetRule(usd=5), known)
 
 
 # --- the books ------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.model.deviations import ADKS
+from evalgate.values import Sentence
 
 REQUEST = JudgeRequest(model="m", prompt="p", criterion="c", version="1")
 LABELS = {"valid": True, "invalid": False, "unparsable": None}
@@ -67,7 +68,7 @@ def hold_words(ballot: SampledRequest, words: str) -> tuple[ItemVerdict, int]:
 
 
 def verdict_of(item: ItemVerdict) -> tuple[object, ...]:
-    return item.passed, item.undecided, item.vote, item.sample
+    return item.passed, item.undecided, item.vote
 
 
 # --- the proof ------------------------------------------------------------------------------------
@@ -95,11 +96,7 @@ def test_early_stop_equals_exhaustive_with_failures_and_silence(num_samples: int
     for words in itertools.product([*LABELS, "silent", "server_error"], repeat=num_samples):
         replies = [sample(index, word) for index, word in enumerate(words)]
         stopped, full = hold(early, replies)[0].items[""], hold(everybody, replies)[0].items[""]
-        assert (stopped.passed, stopped.vote, stopped.sample) == (
-            full.passed,
-            full.vote,
-            full.sample,
-        ), words
+        assert (stopped.passed, stopped.vote) == (full.passed, full.vote), words
 
 
 @pytest.mark.parametrize("num_samples", range(1, 5))
@@ -188,9 +185,9 @@ def test_expected_calls_are_the_fewest_possible(num_samples: int) -> None:
 )
 def test_waves(num_samples: int, words: str, calls: int, passed: bool, first: int) -> None:
     item, asked = hold_words(ballot(num_samples), words)
-    assert (asked, item.passed, item.sample) == (calls, passed, first)
+    assert (asked, item.passed) == (calls, passed)
     assert item.vote is not None
-    assert item.vote.rationale == f"#{first}"
+    assert item.vote.rationale == f"#{first}"  # the first sample of the winning side
 
 
 def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
@@ -242,7 +239,8 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     # nothing to ask again with: no vote, as in ADK
     assert hold_words(ballot(3), words)[0].passed is True
     item = hold_words(ballot(3, again=ask_again), words)[0]
-    assert (item.passed, item.undecided, item.count.passed_over) == (None, Undecided.UNREADABLE, 2)
+    assert (item.passed, item.undecided) == (None, Undecided.UNREADABLE)
+    assert item.message == Sentence("samples_unreadable", 2, 3, "")
     assert "even on a second try" in item.message
 
 
@@ -287,4 +285,4 @@ def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
 
 def test_adk_compat_never_counts_what_was_passed_over() -> None:
     item = hold_words(ballot(3, deviations=ADKS, again=ask_again), "valid silent silent")[0]
-    assert (item.passed, item.count.unreadable, item.count.passed_over) == (True, 2, 0)
+    assert (item.passed, item.undecided, item.message) == (True, None, "")

@@ -12,7 +12,7 @@ from evalgate.agents import protocol
 from evalgate.agents.protocol import EventMessage
 from evalgate.formats.adk_shapes import InvocationWire, UsageWire
 from evalgate.formats.recordings import parse_recordings
-from evalgate.judges import cache, openai
+from evalgate.judges import openai, replay
 from evalgate.model import shapes
 from evalgate.runner import budget
 
@@ -107,6 +107,6 @@ def test_so_is_one_that_was_recorded() -> None:
         "parts": [{"text": "valid"}],
         "usage": {"prompt_tokens": 10**400},
     }
-    usage = cache.parse_entry(json.dumps(kept)).reply.usage
+    usage = replay.parse_entry(json.dumps(kept)).reply.usage
     assert usage is not None
     assert usage.prompt_tokens is None

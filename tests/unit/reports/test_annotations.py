@@ -132,7 +132,7 @@ def test_outputs() -> None:
 
 
 def test_the_delta_of_a_criterion_is_that_of_the_cases_that_decide() -> None:
-    last = sides.waiving(2)  # quarantined: the criterion has a second row
+    last = sides.quarantining(2)  # quarantined: the criterion has a second row
     report = dataclasses.replace(
         build.report("pass"), comparison=sides.compare("F/P F/P P/P", policy=last)
     )

@@ -29,6 +29,7 @@ from evalgate.model import (
     NotEvaluated,
     Opinion,
     Purpose,
+    Quarantine,
     Reason,
     Report,
     Rubric,
@@ -41,7 +42,6 @@ from evalgate.model import (
     Transcript,
     TrialKey,
     Usage,
-    Waiver,
 )
 from evalgate.reports import comment, html_report
 from evalgate.results import file, shapes
@@ -222,10 +222,10 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
             )
         )
         kept.append(made)
-    held = texts.some(lambda: Waiver(owner=texts(), expires=texts(), reason=texts()))
+    held = texts.some(lambda: Quarantine(owner=texts(), expires=texts(), reason=texts()))
     verdicts = tuple(
         dataclasses.replace(
-            own, cases=tuple(dataclasses.replace(each, waiver=held) for each in own.cases)
+            own, cases=tuple(dataclasses.replace(each, quarantine=held) for each in own.cases)
         )
         for own in report.verdict.suites
     )

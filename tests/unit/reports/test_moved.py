@@ -10,7 +10,7 @@ from builders.build import TOOLS, WORDS, Done, call, case, turn
 from builders.compared_scenarios import COMPARED
 
 from evalgate import reports
-from evalgate.model import Policy, Report, Waiver
+from evalgate.model import Policy, Quarantine, Report
 from evalgate.reports import moved, view
 
 LOW = {TOOLS: 0.2, WORDS: 0.1}
@@ -121,7 +121,9 @@ def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     "policy",
     [
         Policy(advisory=frozenset({build.SUITE})),
-        Policy(waivers={(build.SUITE, "case_1"): Waiver(owner="@maria", expires="2026-02-01")}),
+        Policy(
+            quarantined={(build.SUITE, "case_1"): Quarantine(owner="@maria", expires="2026-02-01")}
+        ),
     ],
 )
 def test_what_does_not_decide_is_left_out(policy: Policy) -> None:

@@ -33,7 +33,8 @@ ROWS: dict[str, Iterable[enum.Enum | str]] = {
     "kind_word": VerdictKind,
     "kind_ending": VerdictKind,
     "label_word": CaseLabel,
-    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.WAIVED} - {CaseLabel.FAILED},
+    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED}
+    - {CaseLabel.FAILED},
     "change_word": Change,
     "reason_words": Reason,
     "question": GateKind,

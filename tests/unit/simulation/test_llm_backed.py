@@ -11,7 +11,7 @@ import pytest
 from builders.judging import ScriptedJudge, panel
 
 from evalgate.agents.base import AgentFailed
-from evalgate.judges import cache
+from evalgate.judges import replay
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
 from evalgate.model import (
     Case,
@@ -168,7 +168,7 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
         )
         user, judge = begin("Yes.", case=case, draw=given.pop("draw", 0), **given)
         user(list(history) or [turn("Hello.")])
-        return cache.address_of(judge.requests[0])
+        return replay.address_of(judge.requests[0])
 
     others = [
         address(history=[turn("Hello.", "No.")]),

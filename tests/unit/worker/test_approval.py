@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.worker import approval
+from evalgate.worker import tools
 
 CONFIRMATION = {"type": "object", "properties": {"hint": {}, "confirmed": {"type": "boolean"}}}
 
@@ -29,9 +29,9 @@ CONFIRMATION = {"type": "object", "properties": {"hint": {}, "confirmed": {"type
 )
 def test_answers(name: str, schema: Any, approved: Any, rejected: Any) -> None:
     call = SimpleNamespace(name=name, args={"response_schema": schema})
-    assert approval.answer(call, is_approved=True) == approved
-    assert approval.answer(call, is_approved=False) == rejected
+    assert tools.approval_of(call, is_approved=True) == approved
+    assert tools.approval_of(call, is_approved=False) == rejected
     bare = SimpleNamespace(name=name, args=None)
-    assert (approval.answer(bare, is_approved=True) is None) is (
-        name not in (approval.CONFIRMATION, approval.INPUT)
+    assert (tools.approval_of(bare, is_approved=True) is None) is (
+        name not in (tools.CONFIRMATION, tools.INPUT)
     )

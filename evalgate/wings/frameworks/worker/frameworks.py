@@ -81,8 +81,7 @@ class FrameworkSession(ABC):
         self._report_answer(answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
         usages = list(self.watch.usage.values())
-        turn_fields = {"timings": self.watch.timings(), "agents": agents, "model_calls": usages}
-        return {name: value for name, value in turn_fields.items() if value}
+        return pipe.present(timings=self.watch.timings(), agents=agents, model_calls=usages)
 
     async def end(self) -> Message:
         """See server.Session."""

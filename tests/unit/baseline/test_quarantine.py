@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import waivers
+from evalgate.baseline import quarantine
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
@@ -61,19 +61,19 @@ SUITE = Suite(
 @pytest.mark.parametrize(
     ("until", "counts", "code"),
     [
-        ("2026-01-09", False, waivers.EXPIRED),
-        ("2026-01-10", True, waivers.EXPIRES),  # the last day counts
-        ("2026-01-17", True, waivers.EXPIRES),
+        ("2026-01-09", False, quarantine.EXPIRED),
+        ("2026-01-10", True, quarantine.EXPIRES),  # the last day counts
+        ("2026-01-17", True, quarantine.EXPIRES),
         ("2026-01-18", True, ""),
         ("2026-04-10", True, ""),
-        ("2026-04-11", False, waivers.TOO_LONG),
+        ("2026-04-11", False, quarantine.TOO_LONG),
     ],
 )
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
-    found = waivers.of_checkout(settings, (SUITE,), today=TODAY)
+    found = quarantine.of_checkout(settings, (SUITE,), today=TODAY)
     assert set(found) == ({("a.json", "x")} if counts else set())
-    problems = list(waivers.lint(settings, (SUITE,), TODAY))
+    problems = list(quarantine.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)
     assert all(problem.place is not None and problem.place.line == 2 for problem in problems)
 
@@ -91,7 +91,7 @@ def test_an_entry_of_no_case(
     tmp_path: Path, case: str, paths: tuple[str, ...], hint: str | None
 ) -> None:
     settings = read(tmp_path, ENTRY.replace("a.json:x", case)).model_copy(update={"paths": paths})
-    problems = list(waivers.lint(settings, (SUITE,), TODAY))
+    problems = list(quarantine.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == ["quarantine-unknown-case"] * (
         hint is not None
     )

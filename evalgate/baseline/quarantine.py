@@ -1,4 +1,4 @@
-"""The waivers of a run, from evalgate.yml's `quarantine`: the list that decides, and cases that
+"""The quarantine of a run, from evalgate.yml's `quarantine`: the list that decides, and cases that
 this pull request adds or edits."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Suite, Waiver, cases_of
+from evalgate.model import CaseKey, Quarantine, Suite, cases_of
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
@@ -30,8 +30,8 @@ NOTICE_DAYS = 7
 """A notice is given this long before a quarantine ends."""
 
 
-WaiversInForce: TypeAlias = tuple[Mapping[CaseKey, Waiver], tuple[Problem, ...]]
-"""The waived cases, and the problems to report for the other entries."""
+QuarantineInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
+"""The quarantined cases, and the problems to report for the other entries."""
 
 
 def in_force(
@@ -41,7 +41,7 @@ def in_force(
     context: Context,
     *,
     past: PastRuns | None,
-) -> WaiversInForce:
+) -> QuarantineInForce:
     """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
     list applies, and only to cases that the change does not edit. On the base branch, and without a
     base, this checkout's list applies.
@@ -72,7 +72,7 @@ def in_force(
 
 def of_checkout(
     settings: Settings, suites: tuple[Suite, ...], *, today: dt.date
-) -> Mapping[CaseKey, Waiver]:
+) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of existing results, by the checkout's own list."""
     return _in_force(settings, suites, None, today, past=None)[0]
 
@@ -119,12 +119,12 @@ def _in_force(
     today: dt.date,
     *,
     past: PastRuns | None,
-) -> WaiversInForce:
+) -> QuarantineInForce:
     """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     base_cases = {} if base is None else cases_of(base.suites.values())
-    cases: dict[CaseKey, Waiver] = {}
+    cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
     for suite in suites if rules else ():
         for case in suite.cases:
@@ -152,7 +152,7 @@ def _in_force(
             else:
                 until = rule.until.isoformat()
                 owner = rule.owner.strip()
-                cases[suite.key, case.case_id] = Waiver(
+                cases[suite.key, case.case_id] = Quarantine(
                     owner=owner, expires=until, reason=rule.reason
                 )
     if cases and past is None:

@@ -7,8 +7,16 @@ from builders import build
 from builders.build import call
 from hypothesis import given, strategies as st
 
-from evalgate.comparison import divergence
-from evalgate.model import Content, Divergence, Event, Invocation, Text, ToolCall, ToolResponse
+from evalgate.model import (
+    Content,
+    Divergence,
+    Event,
+    Invocation,
+    Text,
+    ToolCall,
+    ToolResponse,
+    divergence,
+)
 
 
 def talk(*turns: str) -> tuple[Invocation, ...]:
