@@ -529,6 +529,7 @@ def _no_agent(keys: Sequence[str], other_files: Sequence[str]) -> Problem:
     hint = _rule_example(
         "**" if is_several else keys[0], path=other_files[0] if other_files else "path/to/agent"
     )
+    hint += "".join(f"\n          {line}" for line in OTHER_AGENTS)
     return errors.error("no-agent", message, Place(keys[0]), hint)
 
 
@@ -556,6 +557,13 @@ def _rule_example(glob: str, *, path: str) -> str:
         f"          path: {path}"
     )
 
+
+OTHER_AGENTS = (
+    "# or driver: python, call: package.module:function",
+    "# or driver: command, command: ./agent",
+    "# or driver: http, url: http://localhost:8000/ask",
+)
+"""Suggestions for a file that has no known agent."""
 
 _RULE = re.compile(r"agents\[(\d+)\]$")
 

@@ -71,13 +71,6 @@ SIGN_IN_STEP = f"""\
           service_account: ${{{{ vars.{CLOUD_VARIABLES[1]} }}}}
 """
 
-OTHER_AGENTS = (
-    "# or driver: python, call: package.module:function",
-    "# or driver: command, command: ./agent",
-    "# or driver: http, url: http://localhost:8000/ask",
-)
-"""Suggestions for a file that has no known agent."""
-
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
 
@@ -360,7 +353,10 @@ def render_rules(
         )
         lines += [
             f"    {line}"
-            for line in (*_options(first_use), *(texts[1:] if texts else OTHER_AGENTS))
+            for line in (
+                *_options(first_use),
+                *(texts[1:] if texts else discovery_agents.OTHER_AGENTS),
+            )
         ]
     return "\n".join(lines) + "\n", chosen_uses, tuple(undecided)
 

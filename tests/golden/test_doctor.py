@@ -126,6 +126,7 @@ CASES = {
             **SOUND,
             "evalgate.yml": "agents: [{driver: http, url: 'http://127.0.0.1:9/chat', response: {text: reply}, "
             "request: {message: '{text}'}}]\n",
+            ".github/workflows/gate.yml": WORKFLOW,
         },
         code=3,
     ),
