@@ -42,12 +42,12 @@ from evalgate.model import (
     Grade,
     GradedTrial,
     NotEvaluated,
+    PlanPart,
     Policy,
     Purpose,
     Reason,
     Run,
     Score,
-    Shard,
     Suite,
     TrialKey,
 )
@@ -105,8 +105,8 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
         ]
         for side in (HEAD, BASE)
     ]
-    shard = Shard(index=index, of=world.shards) if world.shards > 1 else None
-    head, base = (run_of(places, own, rounds=world.rounds, shard=shard) for own in trials)
+    part = PlanPart(index=index, of=world.shards) if world.shards > 1 else None
+    head, base = (run_of(places, own, rounds=world.rounds, part=part) for own in trials)
     fresh: list[list[GradedTrial]] = [[], []]
     counts: dict[tuple[str, bool], int] = {}
     while True:
@@ -139,8 +139,7 @@ def run_of(
     fresh: Sequence[GradedTrial] = (),
     *,
     rounds: int,
-    shard: Shard | None = None,
-    shards: int = 1,
+    part: PlanPart | None = None,
 ) -> Run:
     """One side as evalgate has it."""
     suite = Suite(
@@ -153,16 +152,13 @@ def run_of(
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk"),
     )
-    homes = {("s", str(place)): place % shards + 1 for place in places} if shards > 1 else {}
     return Run(
         suites=(suite,),
         trials=tuple(trials),
         confirmations=tuple(fresh),
         transcripts={}.get,
         repeats=rounds,
-        shard=shard,
-        shards=shards,
-        homes=homes,
+        part=part,
     )
 
 
@@ -170,13 +166,14 @@ def merged(parts: Sequence[tuple[Run, Run]], cases: int, rounds: int) -> tuple[R
     """The shards as one."""
     if len(parts) == 1:
         return parts[0]
+    homes = {("s", str(place)): place % len(parts) + 1 for place in range(cases)}
     head, base = (
         run_of(
             range(cases),
             [trial for part in parts for trial in part[side].trials],
             [trial for part in parts for trial in part[side].confirmations],
             rounds=rounds,
-            shards=len(parts),
+            part=PlanPart(of=len(parts), homes=homes),
         )
         for side in (HEAD, BASE)
     )

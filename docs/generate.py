@@ -66,7 +66,7 @@ OUTPUTS: Mapping[str, str] = {
     "scores": "A JSON object: the mean of each criterion over all cases with a value, null if there is none.",
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
-    "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
+    "delta": "A JSON object: head's mean minus the base's of each criterion (cases that decide); `{}` without a comparison.",
     "relaxed": "The rules by which alone the change passes, if the base's rules would not let it; else empty.",
     "evidence": "How sure it is that head is worse: what bets on it made of 1; 20 blocks (docs/statistics.md).",
     **{row.name: f"Path of {row.file_name}: {row.summary}." for row in reports.RENDERERS.values()},

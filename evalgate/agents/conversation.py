@@ -176,11 +176,12 @@ class ToolCalls:
 _WAITED_FOR = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
 
-def timed_out(limits: AgentLimits, *, case: bool, activity: str = " for the turn") -> str:
-    """The message for a timeout of the whole `case`, or of one turn."""
+def timed_out(limits: AgentLimits, *, case: bool, activity: str = "") -> str:
+    """The message for a timeout of the whole `case`, or of one turn, with the setting."""
     if case:
-        return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
-    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{activity}"
+        return f"the case timed out after {words.seconds(limits.case_timeout_s)} (`case-timeout`)"
+    time = words.seconds(limits.turn_timeout_s)
+    return f"the agent timed out after {time} (`turn-timeout`){activity}"
 
 
 class Turns:
@@ -501,7 +502,7 @@ class WorkerConversation(Turns):
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        activity = _WAITED_FOR.get(self._box.phase, " for the turn")
+        activity = _WAITED_FOR.get(self._box.phase, "")
         boxes = self._worker.boxes
         case = (
             self.watch.seconds - self._stalled_s - boxes.stalled_s(self._box)

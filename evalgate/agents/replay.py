@@ -28,7 +28,6 @@ from evalgate.agents.base import (
 )
 from evalgate.errors import errors_in
 from evalgate.formats import recordings
-from evalgate.formats.recordings import CaseList
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -92,9 +91,10 @@ class RecordedCases:
             if case_list is None:
                 self._add_file(path, text)
                 continue
-            for case_id, raw in case_list.cases:
+            key, eval_set_id, cases = case_list
+            for case_id, raw in cases:
                 self._readers.setdefault(case_id, []).append(
-                    functools.partial(_read_case, path, case_list, raw)
+                    functools.partial(_read_case, path, key, eval_set_id, raw)
                 )
 
     def names(self) -> Collection[str]:
@@ -121,15 +121,11 @@ class RecordedCases:
                 self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
-def _read_case(path: Path, case_list: CaseList, raw: Any) -> Record:
-    reading = recordings.parse_case(
-        raw, key=case_list.key, eval_set_id=case_list.eval_set_id, file=path.name
-    )
+def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Record:
+    reading = recordings.parse_case(raw, key=key, eval_set_id=eval_set_id, file=path.name)
     problem = words.listed([str(issue.message) for issue in reading.problems], limit=3)
     transcript = reading.recordings[0].transcript if reading.recordings else None
-    return Record(
-        path=path, eval_set_id=case_list.eval_set_id, transcript=transcript, problem=problem
-    )
+    return Record(path=path, eval_set_id=eval_set_id, transcript=transcript, problem=problem)
 
 
 def _order(path: Path) -> tuple[float, str]:

@@ -4,7 +4,7 @@ this pull request adds or edits."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from evalgate import errors
@@ -21,6 +21,7 @@ from evalgate.text import words
 
 OLD_FILE = "evalgate-quarantine.yml"
 EXPIRED = "quarantine-expired"
+UNKNOWN = "quarantine-unknown-case"
 EXPIRES = "quarantine-expires"
 TOO_LONG = "quarantine-too-long"
 MOST_DAYS = 90
@@ -84,10 +85,16 @@ def moved(settings: Settings) -> Iterator[Problem]:
         yield errors.error("quarantine-moved", message, Place(OLD_FILE), hint)
 
 
-def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
-    """Problems with the dates of entries: expired, about to expire, or too late."""
+def lint(settings: Settings, suites: Iterable[Suite], today: dt.date) -> Iterator[Problem]:
+    """Problems with entries: expired, about to expire, too late, or of no case in `suites`, if
+    these are all."""
+    names = {":".join(key) for key in cases_of(suites)}
     for number, rule in enumerate(settings.gate_file.quarantine):
-        yield from _dated(rule, (rule.until - today).days, settings.place_of("quarantine", number))
+        place = settings.place_of("quarantine", number)
+        yield from _dated(rule, (rule.until - today).days, place)
+        if not (rule.case in names or settings.paths or settings.grep):
+            message = f"`quarantine`: there is no case `{rule.case}`"
+            yield errors.warning(UNKNOWN, message, place, words.did_you_mean(rule.case, names))
 
 
 def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> Iterator[Problem]:

@@ -338,7 +338,10 @@ def _pair(sides: Sides, head: GradedTrial, base: GradedTrial, lost: Collection[i
     falls = {name: drop for name, drop in drops.items() if drop is not None}
     if purse.MEASURED in sides.graded:
         head_lost, base_lost = map(pairing.is_lost, (head, base), patterns)
-        falls[purse.MEASURED] = float(head_lost) - float(base_lost)
+        unknown = [pattern and [outcome is None for outcome in pattern] for pattern in patterns]
+        # what neither side knows makes neither side worse
+        is_alike = unknown[0] == unknown[1]
+        falls[purse.MEASURED] = 0.0 if is_alike else float(head_lost) - float(base_lost)
     cell = pairing.cell_of(
         *(
             pattern

@@ -233,18 +233,9 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     return _reading(*reader.conclude(document), problems)
 
 
-@frozen_dataclass
-class CaseList:
-    """The cases of one file, by id and as JSON values. `key`: the key of their list, as the file
-    spells it."""
-
-    key: str
-    eval_set_id: str | None
-    cases: tuple[tuple[str, Any], ...]
-
-
-def split_cases(text: str) -> CaseList | None:
-    """The cases of an ADK result or evaluation set, to read with `parse_case` on demand.
+def split_cases(text: str) -> tuple[str, str | None, list[tuple[str, Any]]] | None:
+    """An ADK result or evaluation set: the key of its cases, as the file spells it, its id, and its
+    cases by id as JSON values, to read with `parse_case` on demand.
 
     None for every other or unusual file: `parse_recordings` reads it and reports its problems."""
     try:
@@ -263,11 +254,9 @@ def split_cases(text: str) -> CaseList | None:
     names: list[Any] = [to_fields(raw).get("eval_id") for raw in document[keys[0]]]
     if not all(isinstance(name, str) and name for name in names):
         return None
-    cases = tuple(zip(names, document[keys[0]], strict=True))
+    cases = list(zip(names, document[keys[0]], strict=True))
     eval_set_id = to_fields(document).get("eval_set_id")
-    return CaseList(
-        key=keys[0], eval_set_id=eval_set_id if isinstance(eval_set_id, str) else None, cases=cases
-    )
+    return keys[0], eval_set_id if isinstance(eval_set_id, str) else None, cases
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:

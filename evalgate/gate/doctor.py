@@ -57,7 +57,7 @@ from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import plain, words
-from evalgate.values import Environ, Wording, frozen_dataclass, grouped
+from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
 
 LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and
@@ -512,12 +512,17 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
         hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout"
         return _no_base(notes or base.problem, hint if is_shallow else "")
     text = f"{commit[:7]} has nothing to compare with: {base.problem}"
-    if not base.problem:
-        is_named = settings.base or context.event_base
-        text = f"{commit[:7]}{'' if is_named else ' (a run here compares with it only by --base)'}"
-    elif not base.no_agent:
-        return _no_base(text, "Only thresholds decide until it is merged.")
-    return Check("base", text)
+    uses = [suite.agent for suite in project.suites if not settings.baseline_folder]
+    labels = [
+        agents.DRIVERS[use.driver].label(use.options) for use in uses if agents.is_remote(use)
+    ]
+    endpoint = Sentence("base_one_endpoint", labels[0]) if labels else ""
+    if endpoint or (base.problem and not base.no_agent):
+        hint = "" if endpoint else "Only thresholds decide until it is merged."
+        return _no_base(endpoint or text, hint)
+    is_named = settings.base or context.event_base
+    note = "" if is_named else " (a run here compares with it only by --base)"
+    return Check("base", text if base.problem else f"{commit[:7]}{note}")
 
 
 def _no_base(message: Wording, hint: str) -> Check:

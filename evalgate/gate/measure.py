@@ -278,10 +278,7 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
         base_project = session.base.project
-        suites = [
-            replace(suite, key=base_project.name_of(key))
-            for key, suite in base_project.suites.items()
-        ]
+        suites = baseline_base.under_names(base_project.suites.values(), base_project.renamed)
         paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
     return paths
 
@@ -367,19 +364,22 @@ def _run_metric(
     evidence: TrialView,
 ) -> Grade:
     """A custom metric's grade in the environment of the first of these agents that has one.
-    `strays` gets the reason if it is not the first's.
+    `strays` gets the reason if another's gives the score.
 
     A metric that the change edits may need more of the change than its room has: it then runs as
     the change's."""
     *first_rooms, last_room = rooms
     lacking = NO_METRIC_PROCESS | ({Reason.CRITERION_FAILED} if use.is_code_edited else set())
+    reasons = dict[str, Wording]()
     for room in first_rooms:
         grade = room.run_metric(code, use, evidence)
         if not (isinstance(grade, NotEvaluated) and grade.reason in lacking):
             return grade
-        strays[use.name] = grade.message
+        reasons[use.name] = grade.message
     grade = last_room.run_metric(code, use, evidence)
-    if isinstance(grade, NotEvaluated) and grade.reason is Reason.AGENT_FAILED:
+    if not isinstance(grade, NotEvaluated):
+        strays.update(reasons)
+    elif grade.reason is Reason.AGENT_FAILED:
         return NotEvaluated(reason=Reason.CRITERION_FAILED, message=grade.message)
     return grade
 

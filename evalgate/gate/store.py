@@ -18,7 +18,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -271,9 +271,11 @@ class EarlierRuns:
         """Add reusable results to the journals of the sides."""
         if baseline_base.clock_based([rules.policy], rules.suites):
             return
+        head = session.sides[HEAD]
         for side in session.sides:
+            halves = None if side is head else head.reused
             for suite in (suite for suite in side.suites if suite.key not in side.shared):
-                take(self.entries, suite, side, repeats=session.settings.runs)
+                take(self.entries, suite, side, repeats=session.settings.runs, halves=halves)
 
 
 def progress(path: Path, *, workflow_run: str) -> str:
@@ -517,10 +519,18 @@ def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
 # --- in the journal of a side ---------------------------------------------------------------------
 
 
-def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: int) -> None:
+def take(
+    entries: Sequence[EarlierSide],
+    suite: Suite,
+    side: Side,
+    *,
+    repeats: int,
+    halves: Collection[TrialKey] | None = None,
+) -> None:
     """Put earlier trials of the suite's agent into the side's journal, if its inputs are the same:
     the first runs of every case, and its reruns up to the first missing one. Other cases or seeds
-    have other addresses. Trials in which the agent failed run again."""
+    have other addresses. Trials in which the agent failed run again. `halves`: for a base, head's
+    reused runs; a rerun of the base counts only beside its half of the pair."""
     agent = suite.agent.key
     no_inputs = Inputs()
     entries = [
@@ -536,6 +546,8 @@ def take(entries: Sequence[EarlierSide], suite: Suite, side: Side, *, repeats: i
                 key = TrialKey(
                     suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
                 )
+                if not (key.is_first or halves is None or key in halves):
+                    break
                 is_reused = _take_trial(entries, Task(key=key, suite=suite, case=case), side)
                 if not (is_reused or key.is_first):
                     break

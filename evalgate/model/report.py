@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TypedDict
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import CriterionJudge, JudgedCriterion
@@ -60,8 +61,7 @@ class FailureCause:
     cases: tuple[CaseKey, ...]
 
 
-@frozen_dataclass
-class PastCase:
+class PastCase(TypedDict):
     """The result of a case in an earlier run. `at`: ISO 8601, UTC; `place`: the machine of the run;
     `outcome`: the result in words."""
 

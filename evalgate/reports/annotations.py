@@ -99,7 +99,9 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     totals = view.view_of(report).totals.cases
     counts = ((label.value, totals[label]) for label in wording.COUNTED)
     rows = report.compared.criteria[:NAMES]
-    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows}
+    deltas = dict[str, float | None]()
+    for row in rows:  # a criterion's first row is that of the cases that decide
+        deltas.setdefault(plain.label(row.name, NAME_LIMIT), row.delta)
     judge_totals = model_run.total_of(report.run.judges)
     relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
     cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")

@@ -18,8 +18,8 @@ from evalgate.values import grouped
 LIMIT = 160
 NAMED_ARGUMENTS = 3
 VALUE = 40
-VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
-"""What differs between failures of one cause: addresses, ids, numbers."""
+VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|(?<!_v)\d+(?:\.\d+)?")
+"""What differs between failures of one cause: addresses, ids, numbers; no criterion's version."""
 
 STATUSES = (
     CaseLabel.NEW,

@@ -202,13 +202,12 @@ def _section(
     if group in ("fail", "flaky"):
         case_views = reports_cases.worst_first(case_views)
     *groups, single_cases = _by_reason(case_views) if group == "not_measured" else [case_views]
-    items = [
-        Item(line=_draw("group_line", case_group), full=partial(_draw, "group", v, case_group))
+    items: list[Item] = [
+        (_draw("group_line", case_group), partial(_draw, "group", v, case_group))
         for case_group in groups
     ]
     items += [
-        Item(line=_line(v, case), full=partial(_draw, "case", v, case, depth.turns))
-        for case in single_cases
+        (_line(v, case), partial(_draw, "case", v, case, depth.turns)) for case in single_cases
     ]
     full, lines, dropped = markdown.fill(items, room=room - 300, most=depth.cases)
     is_folded = bool(full) and len(lines) >= FOLD_FROM
@@ -234,7 +233,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
             if moved_case.case.group in ("fail", "flaky") or turn_key in shown_turns:
                 lines.append(line)
             else:
-                items.append(Item(line=line, full=partial(_draw, "moved", v, moved_case)))
+                items.append((line, partial(_draw, "moved", v, moved_case)))
             shown_turns.add(turn_key)
         heading = _draw("fall", fall)
         used_room = sum(map(markdown.length, (heading, *lines))) + 100

@@ -282,19 +282,10 @@ def judge_row(use: JudgeUse) -> tuple[str, ...]:
     )
 
 
-@frozen_dataclass
-class Fact:
-    """One named fact; `of`: the criterion that it is about. `base` is "" if there is only one
-    side."""
-
-    name: str
-    head: str
-    base: str = ""
-    of: str = ""
-
-
-def facts(report: Report) -> tuple[Fact, ...]:
-    """All facts known on either side. A commit alone does not count: it is above the cases."""
+def facts(report: Report) -> list[dict[str, str]]:
+    """All facts known on either side: for each its `name`, the criterion that it is `of`, and its
+    text on `head` and on the `base`, "" if there is only one side. A commit alone does not count:
+    it is above the cases."""
     comparison = report.compared
     base = None if comparison.problem else comparison.base
     has_base = base is not None
@@ -321,18 +312,18 @@ def facts(report: Report) -> tuple[Fact, ...]:
     rows += [("judge", criterion, judge, judge) for criterion, judge in judges]
     rows.append(("statistics", "", statistics, statistics))
     facts = [
-        Fact(
-            name=phrase("fact", name),
-            of=criterion,
-            head=head or UNKNOWN,
-            base=(phrase("same") if base_text == head else base_text or UNKNOWN)
+        {
+            "name": phrase("fact", name),
+            "of": criterion,
+            "head": head or UNKNOWN,
+            "base": (phrase("same") if base_text == head else base_text or UNKNOWN)
             if has_base
             else "",
-        )
+        }
         for name, criterion, head, base_text in rows
         if head or (base_text and has_base)
     ]
-    return tuple(facts) if [fact.name for fact in facts] != [phrase("fact", "commit")] else ()
+    return facts if [fact["name"] for fact in facts] != [phrase("fact", "commit")] else []
 
 
 def _environment(description: Mapping[str, str]) -> str:

@@ -232,11 +232,11 @@ def _failure(error: Exception, url: str) -> ExchangeFailed:
         return ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {reason}")
     if isinstance(error, requests.RequestException) and isinstance(error, ValueError):
         return ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL")
-    if isinstance(error, requests.ConnectTimeout):
-        return ExchangeFailed(Fault.UNREACHABLE, f"no connection: {reason}")
-    if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
+    is_slow = isinstance(error, requests.Timeout) or "timed out" in str(error).lower()
+    if is_slow and not isinstance(error, requests.ConnectTimeout):
         return ExchangeFailed(Fault.TIMEOUT, "the request timed out")
-    return ExchangeFailed(Fault.UNREACHABLE, reason)
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    return ExchangeFailed(Fault.UNREACHABLE, f"no answer from {host}: {reason}")
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

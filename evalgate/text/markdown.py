@@ -13,10 +13,10 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 from urllib.parse import quote
 
 from evalgate.text import plain
-from evalgate.values import frozen_dataclass
 
 SPLIT = "\u200b"
 ISOLATE = "\u2068"
@@ -197,13 +197,9 @@ def _escape_html_marks(text: str) -> str:
     return html.escape(text, quote=False).replace("$", "<span>$</span>")
 
 
-@frozen_dataclass
-class Item:
-    """Content to show: `line` is its one-line form, `full` makes its full form (only called while
-    there is room)."""
-
-    line: str
-    full: Callable[[], str]
+Item: TypeAlias = tuple[str, Callable[[], str]]
+"""Content to show: its one-line form, and what makes its full form (only called while there is
+room)."""
 
 
 def length(text: str) -> int:
@@ -218,13 +214,13 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> tuple[list[str], lis
     An item is shown in full if the lines of all later items still fit, or would have their reserved
     share. Items that are too large for that are shown in one line; if even that does not fit, they
     are counted."""
-    following_length = sum(length(item.line) + 1 for item in items)
+    following_length = sum(length(line) + 1 for line, _ in items)
     reserve_cap = int(room * RESERVED_FOR_LINES)
     full: list[str] = []
     lines: list[str] = []
     used_room = reserved_room = refusal_count = 0
-    for item in items:
-        following_length -= length(item.line) + 1
+    for line, make_full in items:
+        following_length -= length(line) + 1
         free_room = (
             room
             - used_room
@@ -232,8 +228,8 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> tuple[list[str], lis
             - min(following_length, max(reserve_cap - reserved_room, 0))
         )
         full_text = (
-            item.full()
-            if refusal_count < MAX_REFUSALS and len(full) < most and free_room > length(item.line)
+            make_full()
+            if refusal_count < MAX_REFUSALS and len(full) < most and free_room > length(line)
             else None
         )
         if full_text is not None and length(full_text) + 2 <= free_room:
@@ -241,8 +237,8 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> tuple[list[str], lis
             used_room += length(full_text) + 2
         else:
             refusal_count += 1
-            lines.append(item.line)
-            reserved_room = min(reserved_room + length(item.line) + 1, reserve_cap)
+            lines.append(line)
+            reserved_room = min(reserved_room + length(line) + 1, reserve_cap)
     sizes = itertools.accumulate(length(line) + 1 for line in lines)
     line_count = sum(size <= room - used_room for size in sizes)
     return full, lines[:line_count], len(lines) - line_count

@@ -13,6 +13,7 @@ import inspect
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -149,7 +150,19 @@ async def run(message: Message, package: str) -> Message:
         result = await asyncio.to_thread(function, *arguments)
         return read_result(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.user_traceback(error)}"}
+        return {"score": None, "error": _description(error)}
+
+
+def _description(error: BaseException) -> str:
+    """An error, with its causes and the user's lines that it passed, on one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [
+        f"{os.path.relpath(frame.filename)}:{frame.lineno}"
+        for frame in frames
+        if errors.is_users(frame.filename)
+    ]
+    text = ", caused by ".join(map(errors.sentence, errors.errors_of(error)))
+    return f"{text} ({', '.join(lines[-errors.FRAMES_KEPT :])})" if lines else text
 
 
 _NAMESPACES: dict[str, Message] = {}
@@ -303,6 +316,11 @@ def _read_evaluation(result: Any, code: str) -> Message:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} returned {status}, but no overall_score")
+    # google-adk's default is "not evaluated", which a metric that has a score does not mean
+    if score is not None and "overall_eval_status" not in getattr(
+        result, "model_fields_set", vars(result)
+    ):
+        status = None
     turn_results = getattr(result, "per_invocation_results", None) or ()
     turns = [
         _number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in turn_results

@@ -9,7 +9,6 @@ import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from . import errors, modules, server, terminal
@@ -25,20 +24,9 @@ RESULT_KEYS = frozenset({"text", "tool_calls", "state", "usage_metadata", "model
 POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The arguments that the callable takes.
-
-    `keywords`: names from ARGUMENTS, passed by name. `takes_text`: the first argument is the
-    text."""
-
-    keywords: tuple[str, ...]
-    takes_text: bool
-    session_class: bool
-
-
-def signature_of(callee: Any) -> Signature:
-    """The signature of a function, an object or a class. Raises TypeError for an unknown required
+def signature_of(callee: Any) -> tuple[list[str], bool]:
+    """The arguments that a function, an object or a class takes: names from ARGUMENTS, passed by
+    name, and whether the first argument is the text. Raises TypeError for an unknown required
     parameter."""
     session_class = inspect.isclass(callee)
     if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
@@ -60,7 +48,7 @@ def signature_of(callee: Any) -> Signature:
             raise TypeError(
                 f"unknown parameter {parameter.name!r}; an agent can take {', '.join(ARGUMENTS)}"
             )
-    return Signature(keywords=tuple(keywords), takes_text=takes_text, session_class=session_class)
+    return keywords, takes_text
 
 
 class CallSession:
@@ -69,12 +57,12 @@ class CallSession:
     def __init__(
         self,
         callee: Any,
-        signature: Signature,
+        signature: tuple[list[str], bool],
         start: Message,
         session_tools: SessionTools | None = None,
     ) -> None:
-        self._callee = callee() if signature.session_class else callee
-        self._signature = signature
+        self._callee = callee() if inspect.isclass(callee) else callee
+        self._keywords, self._takes_text = signature
         self._state: Message = start.get("state") or {}
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._messages: list[Message] = []
@@ -102,7 +90,7 @@ class CallSession:
         text = text_of(content)
         self._messages.append({"role": "user", "text": text})
         recorder = Recorder(emit, self._state)
-        positional = [text] if self._signature.takes_text else []
+        positional = [text] if self._takes_text else []
         arguments = {
             "text": text,
             "content": content,
@@ -111,7 +99,7 @@ class CallSession:
             "session_id": self._session_id,
             "tools": self._tools,
         }
-        keywords = {name: arguments[name] for name in self._signature.keywords}
+        keywords = {name: arguments[name] for name in self._keywords}
         await _run(self._callee, positional, keywords, recorder)
         self._messages.append({"role": "model", "text": recorder.answer})
         turn_fields = {"timings": {"total_s": round(time.monotonic() - start_time, 3)}}
@@ -294,10 +282,11 @@ class Host(server.Host):
             self._signature = signature_of(self._callee)
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
+        keywords, _ = self._signature
         # without earlier messages it knows only the current turn
-        self.takes_history = "messages" in self._signature.keywords
+        self.takes_history = "messages" in keywords
         # other calls cannot be intercepted
-        self.asks = "tools" in self._signature.keywords
+        self.asks = "tools" in keywords
         return {"framework": "python", "agent": call}
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:

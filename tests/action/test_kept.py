@@ -90,6 +90,16 @@ def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None
         assert "reused from earlier runs" in again.stdout
 
 
+def test_an_agent_that_crashes_is_compared_with_a_base_of_the_same_moment(job: Job) -> None:
+    """Its failures are not reused, so neither are the base's halves of their pairs."""
+    agent = (job.runner.origin / "agent.py").read_text()
+    job.push(**{"agent.py": agent.replace("part =", "sys.exit(1)\n            part =")})
+    first, asked = job.run()
+    again, asked_again = job.run()
+    assert (first.code, again.code) == (1, 1), again.stdout
+    assert asked_again == asked  # no pair is run in vain
+
+
 def test_where_github_signs_nothing_else_is_believed(job: Job) -> None:
     """A step of another job may write the cache, but has no token of GitHub's for it."""
     with identity_double.issuer() as issuer:

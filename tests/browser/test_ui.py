@@ -20,6 +20,7 @@ from axe_playwright_python.sync_playwright import Axe
 from builders import forked_command, ui
 from builders.gated_repository import Repository, content
 from builders.hostile import HOSTILE
+from builders.nightly import BY_NIGHT
 from builders.ui import Ui
 from playwright.sync_api import expect
 
@@ -305,47 +306,57 @@ def test_what_an_agent_says_is_text(open_page, server: Ui, repo: Repository) -> 
     ]
 
 
-@pytest.mark.parametrize("width", [1280, 420])
-def test_axe_finds_nothing(open_page, server: Ui, width: int) -> None:
+def both(wide: int, narrow: int) -> list[Any]:
+    """Each width and each scheme by day, all four of them together by night: what fits does not
+    hang on colors."""
+    return [
+        (wide, "light"),
+        (narrow, "dark"),
+        pytest.param(wide, "dark", marks=BY_NIGHT),
+        pytest.param(narrow, "light", marks=BY_NIGHT),
+    ]
+
+
+@pytest.mark.parametrize(("width", "scheme"), both(1280, 420))
+def test_axe_finds_nothing(open_page, server: Ui, width: int, scheme: str) -> None:
     server.run("all")
-    for scheme in ("light", "dark"):
-        # axe is injected; the page may not be
-        page, _ = open_page(
-            color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 800}
-        )
-        look(page, "overview", scheme)
-        page.locator("#what-if input[type=range]").fill("0.3")
-        page.wait_for_selector("a.entry small b")
-        look(page, "thresholds", scheme)
-        page.locator(".menu summary").click()
-        open_case(page, "case_0")
-        look(page, "case, menu", scheme)
-        page.locator(".menu summary").click()
-        for name, ready in (
-            ("#accept", "dialog .changes ins"),
-            ("#edit", "#save:enabled"),
-            ("#delete", "#do-delete"),
-            ("#chat", "#start"),
-        ):
-            page.click(name)
-            page.wait_for_selector(ready)
-            if name == "#edit":
-                page.click("#add-rubric")
-            if name == "#chat":
-                page.click("#start")
-                page.get_by_label("Message").fill("question 3")
-                page.click("#send")
-                page.wait_for_selector("[role=log] > div > .says")
-                page.locator("#panel .trace > summary").click()
-                page.wait_for_selector("text=Nothing was recorded")
-            look(page, name, scheme)
-            if name == "#chat":
-                page.click("#end")
-                page.wait_for_selector("#start")
-                page.click("#close-chat")
-            else:
-                page.click("#close")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # axe is injected; the page may not be
+    page, _ = open_page(
+        color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 800}
+    )
+    look(page, "overview", scheme)
+    page.locator("#what-if input[type=range]").fill("0.3")
+    page.wait_for_selector("a.entry small b")
+    look(page, "thresholds", scheme)
+    page.locator(".menu summary").click()
+    open_case(page, "case_0")
+    look(page, "case, menu", scheme)
+    page.locator(".menu summary").click()
+    for name, ready in (
+        ("#accept", "dialog .changes ins"),
+        ("#edit", "#save:enabled"),
+        ("#delete", "#do-delete"),
+        ("#chat", "#start"),
+    ):
+        page.click(name)
+        page.wait_for_selector(ready)
+        if name == "#edit":
+            page.click("#add-rubric")
+        if name == "#chat":
+            page.click("#start")
+            page.get_by_label("Message").fill("question 3")
+            page.click("#send")
+            page.wait_for_selector("[role=log] > div > .says")
+            page.locator("#panel .trace > summary").click()
+            page.wait_for_selector("text=Nothing was recorded")
+        look(page, name, scheme)
+        if name == "#chat":
+            page.click("#end")
+            page.wait_for_selector("#start")
+            page.click("#close-chat")
+        else:
+            page.click("#close")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def look(page: Any, what: str, scheme: str) -> None:
@@ -573,30 +584,27 @@ def test_rebuild_all_reads_the_changed_code(talk, desk: Repository) -> None:
     expect(page.locator(".trace details[open]")).to_contain_text('"degrees": 5')
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_chat_is_accessible_and_needs_no_mouse(talk, width: int) -> None:
-    for scheme in ("light", "dark"):
-        page, _ = talk(
-            color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 844}
-        )
-        page.keyboard.type('call draw {"name": "map.png"}')
-        page.keyboard.press("Shift+Enter")
-        page.keyboard.type('call pay {"amount": 3}')
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".asks", timeout=30_000)
-        page.locator(".trace > summary").focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".trace li")
-        look(page, "chat", scheme)
-        page.locator(".approve").focus()
-        page.keyboard.press("Enter")
-        expect(page.locator("#state")).to_have_count(1)
-        page.evaluate("document.querySelectorAll('#panel details').forEach(one => one.open = true)")
-        page.wait_for_timeout(300)
-        look(page, "chat, all open", scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.keyboard.press("Escape")
-        assert page.evaluate("document.activeElement.id") == "chat"
-        page.click("#chat")
-        page.click("#end")
-        page.wait_for_selector("#start")
+@pytest.mark.parametrize(("width", "scheme"), both(1280, 390))
+def test_the_chat_is_accessible_and_needs_no_mouse(talk, width: int, scheme: str) -> None:
+    page, _ = talk(color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 844})
+    page.keyboard.type('call draw {"name": "map.png"}')
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type('call pay {"amount": 3}')
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".asks", timeout=30_000)
+    page.locator(".trace > summary").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".trace li")
+    look(page, "chat", scheme)
+    page.locator(".approve").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#state")).to_have_count(1)
+    page.evaluate("document.querySelectorAll('#panel details').forEach(one => one.open = true)")
+    page.wait_for_timeout(300)
+    look(page, "chat, all open", scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "chat"
+    page.click("#chat")
+    page.click("#end")
+    page.wait_for_selector("#start")

@@ -21,6 +21,7 @@ from evalgate import cli
 from evalgate.comparison import sensitivity
 from evalgate.criteria import response_match
 from evalgate.reports import comment, html_report, phrases
+from evalgate.system import git
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred
 # times
@@ -49,6 +50,9 @@ def preload():
     inotify_simple.INotify().close()
     phrases._macros()
     html_report._page()
+    for name in ("report.css", *html_report.SCRIPTS):
+        html_report._source(name)
+    git.git_environment(os.environ)
     for name in ("comment", "summary"):
         comment._macros(name)
     simulated.few(sensitivity.FEWEST_TRIES)

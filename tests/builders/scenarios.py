@@ -489,7 +489,7 @@ def failing_traced() -> Report:
     broken = {name: value for name, value in told[3].items() if name not in ("s", "response")}
     failure = AgentFailure(
         kind=FailureKind.TIMEOUT,
-        message="the agent timed out after 300 s for the turn",
+        message="the agent timed out after 300 s (`turn-timeout`)",
         turn=2,
         partial=(done,),
         trace=(*told[:3], broken),

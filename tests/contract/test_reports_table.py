@@ -179,7 +179,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     expected[4] += 1 + mixed if mixed else 0
     facts = view.facts(report)
     if facts:
-        expected[3 if any(fact.base for fact in facts) else 2] += 1 + len(facts)
+        expected[3 if any(fact["base"] for fact in facts) else 2] += 1 + len(facts)
     if summary:
         expected[5] += 1 + len(report.trends) if report.trends else 0
         expected[4] += 1 + len(found)

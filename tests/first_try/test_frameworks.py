@@ -149,7 +149,9 @@ def test_an_agent_of_another_framework(stranger: Repository, driver: str) -> Non
         else "ValueError"
     )
     assert f"desk.evalset.json:fails#0: the agent failed: {failed}: no model today" in lines
-    timed_out = "the agent timed out after 4.0 s for the turn, while the tool 'block' was running"
+    timed_out = (
+        "the agent timed out after 4.0 s (`turn-timeout`), while the tool 'block' was running"
+    )
     assert f"desk.evalset.json:blocks#0: the agent failed: {timed_out}" in lines
     assert "NOT MEASURED: 2 of 3 cases could not be evaluated in desk.evalset.json." in lines
     code, said = stranger.run("--python", framework_python(), "--grep", "works", base="")

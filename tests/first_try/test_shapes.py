@@ -72,7 +72,7 @@ def test_a_tool_that_blocks(tmp_path: Path, kind: str) -> None:
     code, said = repo.run(*options, base="")
     assert code == 3, said
     assert "6 passed, 0 failed, 1 not measured" in said
-    told = "The agent timed out in turn 1 (timeout): the agent timed out after 4.0 s for the turn, while the tool "
+    told = "The agent timed out in turn 1 (timeout): the agent timed out after 4.0 s (`turn-timeout`), while the tool "
     assert f"{told}'look_up' was running" in said
     assert ("; look_up (bot/agent.py:10) waits without `await`, which stops all" in said) is (
         kind == "async def"
@@ -102,6 +102,6 @@ def test_a_coroutine_that_blocks(tmp_path: Path) -> None:
     assert code == 3, said
     assert "6 passed, 0 failed, 1 not measured" in said
     assert (
-        "timed out after 2.0 s for the turn; answer (desk.py:7) waits without `await`, which stops all"
+        "timed out after 2.0 s (`turn-timeout`); answer (desk.py:7) waits without `await`, which stops all"
         in said
     )

@@ -112,11 +112,9 @@ def _read_evaluation(data: bytes) -> None:
     for case in reading.eval_set.cases if reading.eval_set else ():
         fingerprints.of_case(case)
     recordings.parse_recordings(text, file="a.json")
-    listed = recordings.split_cases(text)
-    for _, raw in listed.cases if listed else ():
-        recordings.parse_case(
-            raw, key=listed.key if listed else "", eval_set_id=None, file="a.json"
-        )
+    key, _, cases = recordings.split_cases(text) or ("", None, [])
+    for _, raw in cases:
+        recordings.parse_case(raw, key=key, eval_set_id=None, file="a.json")
 
 
 def _evaluations() -> list[bytes]:

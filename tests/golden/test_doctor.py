@@ -120,6 +120,15 @@ CASES = {
         },
         code=2,
     ),
+    # an agent behind a URL, where nobody listens: its base cannot be rerun either
+    "endpoint": Case(
+        files={
+            **SOUND,
+            "evalgate.yml": "agents: [{driver: http, url: 'http://127.0.0.1:9/chat', response: {text: reply}, "
+            "request: {message: '{text}'}}]\n",
+        },
+        code=3,
+    ),
     "nothing": Case(files={"desk.py": ANSWER}, commands=(INIT, ("doctor",)), code=4),
     # agents that somebody has to choose from; a framework's agent; what an example says, and what a
     # secret is

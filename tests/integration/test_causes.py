@@ -68,7 +68,7 @@ CAUSES = {
     "extra call": "escalate was called and is not expected",
     "wrong answer": "response_match_score below its threshold",
     "crash": "the agent raised an exception: KeyError: order # at #",
-    "timeout": "the agent timed out after # s for the turn",
+    "timeout": "the agent timed out after # s (`turn-timeout`)",
 }
 EACH = 2
 

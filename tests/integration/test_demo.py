@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pictures
 import pytest
-from builders import template_words
+from builders import demonstration, template_words
 
 import evalgate
 
@@ -19,17 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The demo's folder, and what it printed."""
-    folder = tmp_path_factory.mktemp("demo") / "demo"
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples/demo/demo.py", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder, done.stdout
+    return demonstration.copied(tmp_path_factory.mktemp("demo") / "demo", tmp_path_factory)
 
 
 def test_the_demo_shows_a_change_that_makes_the_agent_worse(demo: tuple[Path, str]) -> None:

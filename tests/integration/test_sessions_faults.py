@@ -188,7 +188,7 @@ def test_a_turn_that_hangs_times_out_and_costs_its_worker() -> None:
         [pid] = talk(agent, "pid")
         found = failure(agent, "hello", "hang")
         assert (found.kind, found.turn) == (FailureKind.TIMEOUT, 2)
-        assert found.message == "the agent timed out after 0.5 s for the turn"
+        assert found.message == "the agent timed out after 0.5 s (`turn-timeout`)"
         assert talk(agent, "pid") != [pid]
         assert not Path(f"/proc/{pid}").exists()
 
@@ -198,7 +198,7 @@ def test_a_case_has_a_limit_over_all_its_turns() -> None:
         found = failure(agent, *["slow 0.3"] * 5)
     assert found.kind is FailureKind.TIMEOUT
     assert found.turn in {2, 3}
-    assert found.message == "the case timed out after 0.8 s"
+    assert found.message == "the case timed out after 0.8 s (`case-timeout`)"
 
 
 def test_other_conversations_of_a_worker_go_on_when_one_times_out() -> None:

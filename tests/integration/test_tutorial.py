@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from builders import chromium, forked_command, keyboard
+from builders import chromium, demonstration, forked_command, keyboard
 from playwright.sync_api import expect, sync_playwright
 
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
@@ -19,15 +18,9 @@ TEXT = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE)
 
 
-def test_the_tutorial(tmp_path: Path) -> None:
+def test_the_tutorial(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert " ".join(COMMANDS[:3]) == "make demo cd build/demo/repository evalgate accept"
-    demo = tmp_path / "demo"
-    subprocess.run(
-        [sys.executable, ROOT / "examples/demo/demo.py", demo],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
+    demo, _ = demonstration.copied(tmp_path / "demo", tmp_path_factory)
     repository = demo / "repository"
     with sync_playwright() as started:
         browser = started.chromium.launch(**chromium.launch_options())

@@ -114,13 +114,13 @@ def difference(actual: Json, recorded: Json) -> str:
 
 
 def unknown_tool_message(tool: str, tools: Sequence[str]) -> str:
-    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, and a question about the
-    nearest name, if there is one."""
+    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name,
+    if there is one."""
     if not tools:
         return "no tool call was recorded for this case"
     nearest_tool = words.nearest(tool, tools, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in tools], limit=MAX_LISTED)
-    hint = f"; did the agent mean `{nearest_tool}`?" if nearest_tool else ""
+    hint = f", the nearest is `{nearest_tool}`" if nearest_tool else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
 

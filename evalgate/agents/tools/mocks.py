@@ -316,7 +316,7 @@ class ConversationTools:
         tool_calls = self._calls_of(tool)
         times = sum(1 for entry in tool_calls if cassette.matches(entry.args, args))
         if self._entries is None:
-            reason = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
+            reason = f"and there is no cassette {self._cassette}"
         elif times:
             frequency = "once" if times == 1 else f"{times} times"
             reason = f"for the {_number_text(nth)} time; it was recorded {frequency}"
@@ -329,7 +329,9 @@ class ConversationTools:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
             reason = cassette.unknown_tool_message(tool, tools)
         separator = " " if reason.startswith(("for ", "and ")) else ", "
-        return Unmatched(message=f"{call_text}{separator}{reason}")
+        return Unmatched(
+            message=f"{call_text}{separator}{reason}; if the call is right, {RECORD_HINT}"
+        )
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]

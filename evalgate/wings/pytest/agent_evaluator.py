@@ -314,7 +314,7 @@ def _test_files(path: Path) -> list[Path]:
     files = sorted(file.absolute() for file in path.rglob(f"*{TEST_FILE}"))
     if not files:
         raise ValueError(
-            f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate."
+            f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate. Other files are named one by one."
         )
     return files
 
@@ -322,14 +322,14 @@ def _test_files(path: Path) -> list[Path]:
 def _gate_file(root: Path, agent: str, folder: Path) -> str:
     """Write the repository's evalgate.yml with this agent for all files; return its path. The
     conversations of a test run one after another unless `concurrency` allows more: the test's mocks
-    may give their answers in an order."""
+    may give their answers in an order. A test passes or fails by its own cases alone, as in
+    google-adk: what excuses failures is left out."""
     gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
     configuration = yaml.safe_load(gate_file.read_text("utf-8")) if gate_file else {}
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     new_file = folder / "evalgate.yml"
-    new_file.write_text(
-        yaml.safe_dump({"concurrency": 1, **(configuration or {}), "agents": agents}), "utf-8"
-    )
+    own = {"agents": agents, "quarantine": [], "pass-rate": 1.0}
+    new_file.write_text(yaml.safe_dump({"concurrency": 1, **(configuration or {}), **own}), "utf-8")
     return str(new_file)
 
 

@@ -56,5 +56,9 @@ def passed_without_score(eval_metric, actual, expected, scenario):
     return EvaluationResult(overall_score=None, overall_eval_status=EvalStatus.PASSED)
 
 
+def score_alone(eval_metric, actual, expected, scenario):
+    return EvaluationResult(overall_score=0.25)
+
+
 def undecided(eval_metric, actual, expected, scenario):
     return EvaluationResult()

@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,11 @@ def test_a_metric_that_fails_the_case_says_so(metrics) -> None:
     assert (answer["score"], answer["status"]) == (0.0, "failed")
 
 
+def test_a_score_without_a_status_leaves_the_verdict_to_the_threshold(metrics) -> None:
+    answer = grade(metrics, "agent.metrics.score_alone")
+    assert (answer["score"], answer["status"]) == (0.25, None)
+
+
 def test_a_metric_may_leave_it_open(metrics) -> None:
     answer = grade(metrics, "agent.metrics.undecided")
     assert (answer["score"], answer["status"]) == (None, "not_evaluated")
@@ -96,7 +102,11 @@ def test_a_fault_is_an_error_and_no_score(metrics, code: str, told: str) -> None
 
 
 def test_the_users_line_is_shown(metrics) -> None:
-    assert "metrics.py" in grade(metrics, "agent.metrics.raising")["error"]
+    error = grade(metrics, "agent.metrics.raising")["error"]
+    assert re.fullmatch(r"\w+: the metric broke \([\w/.]*metrics\.py:\d+\)", error)
+    # no line is the user's
+    absent = grade(metrics, "agent.metrics.no_such_function")["error"]
+    assert absent.endswith("has no function 'no_such_function'")
 
 
 RIGHT = """

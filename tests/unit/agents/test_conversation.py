@@ -54,7 +54,7 @@ class Worker:
     ("silent", "turn", "late"),
     [
         ("start", None, " to open the session"),
-        ("turn", 1, " for the turn"),
+        ("turn", 1, ""),
         ("end", None, " to end the session"),  # its turns were all answered in time
     ],
 )
@@ -78,7 +78,7 @@ def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(
         talk()
     failure = caught.value.failure
     assert (failure.kind, failure.turn) == (FailureKind.TIMEOUT, turn)
-    assert failure.message == f"the agent timed out after 0.1 s{late}"
+    assert failure.message == f"the agent timed out after 0.1 s (`turn-timeout`){late}"
     assert len(failure.partial) == (silent == "end")
     assert gave_up == [True]
 

@@ -47,6 +47,17 @@ def test_what_is_an_entry(tmp_path: Path, text: str, entries: int, said: str) ->
     assert all(problem.place is not None and problem.place.line for problem in settings.problems)
 
 
+SUITE = Suite(
+    key="a.json",
+    eval_set=EvalSet(
+        eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in "xy")
+    ),
+    criteria=(),
+    criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+    agent=AgentUse(driver="command", options={}),
+)
+
+
 @pytest.mark.parametrize(
     ("until", "counts", "code"),
     [
@@ -60,17 +71,28 @@ def test_what_is_an_entry(tmp_path: Path, text: str, entries: int, said: str) ->
 )
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
-    suite = Suite(
-        key="a.json",
-        eval_set=EvalSet(
-            eval_set_id="a", cases=tuple(Case(case_id=name, conversation=()) for name in "xy")
-        ),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=AgentUse(driver="command", options={}),
-    )
-    found = waivers.of_checkout(settings, (suite,), today=TODAY)
+    found = waivers.of_checkout(settings, (SUITE,), today=TODAY)
     assert set(found) == ({("a.json", "x")} if counts else set())
-    problems = list(waivers.dated(settings, TODAY))
+    problems = list(waivers.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)
     assert all(problem.place is not None and problem.place.line == 2 for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("case", "paths", "hint"),
+    [
+        ("a.json:x", (), None),
+        ("a.json:xx", (), "Did you mean `a.json:x`?"),
+        ("evals/loans.evalset.json:renewal", (), ""),
+        ("evals/b.json:x", ("a.json",), None),  # other files were not looked at
+    ],
+)
+def test_an_entry_of_no_case(
+    tmp_path: Path, case: str, paths: tuple[str, ...], hint: str | None
+) -> None:
+    settings = read(tmp_path, ENTRY.replace("a.json:x", case)).model_copy(update={"paths": paths})
+    problems = list(waivers.lint(settings, (SUITE,), TODAY))
+    assert [problem.code for problem in problems] == ["quarantine-unknown-case"] * (
+        hint is not None
+    )
+    assert all((problem.hint, problem.place.line) == (hint, 2) for problem in problems)

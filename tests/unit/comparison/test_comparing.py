@@ -241,6 +241,22 @@ def test_whose_failure_it_is_by_fresh_runs(text: str, rule: str, origin: str) ->
     assert comparison.cases[0].origin == origin
 
 
+@pytest.mark.parametrize(
+    ("text", "is_worse"),
+    [
+        # head passes what the base fails; nobody knows the second criterion
+        (f"{'P/F ' * 9}; {'?/? ' * 9}", False),
+        # only head does not know it
+        (f"{'P/F ' * 9}; {'?/P ' * 9}", True),
+        (f"{'P/P ' * 9}; {'?/P ' * 9}", True),
+    ],
+)
+def test_a_criterion_unknown_on_both_sides_makes_neither_side_worse(
+    text: str, *, is_worse: bool
+) -> None:
+    assert sides.compare(text).book.is_worse is is_worse
+
+
 def test_fresh_runs_are_counted() -> None:
     reruns = sides.compare("F+FPF+/P+PP?+ P/P").cases[0].reruns
     assert reruns is not None

@@ -538,8 +538,8 @@ def test_one_case_reads_as_in_a_file_of_its_own(item):
     split = split_cases(whole)
     if split is None:
         return  # who reads it in whole has more to say
-    ((name, raw),) = split.cases
-    one = parse_case(raw, key=split.key, eval_set_id=split.eval_set_id, file="r.json")
+    key, eval_set_id, ((name, raw),) = split
+    one = parse_case(raw, key=key, eval_set_id=eval_set_id, file="r.json")
     # in words, since NaN is not equal to itself
     assert repr(one.recordings) == repr(alone.recordings)
     assert [each.case_id for each in one.recordings] in ([], [name])
@@ -555,9 +555,8 @@ def test_a_file_is_split_in_either_spelling_and_behind_a_byte_order_mark():
     found = split_cases(
         '\ufeff{"evalSetId":"s","evalCaseResults":[{"evalId":"a"} , {"evalId":"b"}]}\r\n'
     )
-    assert found is not None
-    assert (found.key, found.eval_set_id) == ("evalCaseResults", "s")
-    assert found.cases == (("a", {"evalId": "a"}), ("b", {"evalId": "b"}))
+    cases = [("a", {"evalId": "a"}), ("b", {"evalId": "b"})]
+    assert found == ("evalCaseResults", "s", cases)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from evalgate.github.check_run import Conclusion
 from evalgate.model import FailOn, Policy
 from evalgate.reports import wording
 
-REPAIR, ADVICE = "Fix the agent", "This is not a result about the agent"
+REPAIR, ADVICE = "Fix the agent", "Without a result there is no pass"
 
 
 @pytest.mark.parametrize(

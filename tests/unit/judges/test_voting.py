@@ -249,9 +249,13 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
 @pytest.mark.parametrize(
     ("num_samples", "words", "message"),
     [
-        (1, "silent", "the only sample says nothing about `r`, even on a second try"),
-        (2, "silent silent", "all 2 samples say nothing about `r`, even on a second try"),
-        (3, "valid invalid silent", "1 of 3 samples says nothing about `r`, even on a second try"),
+        (1, "silent", "the only sample gives no verdict about `r`, even on a second try"),
+        (2, "silent silent", "all 2 samples give no verdict about `r`, even on a second try"),
+        (
+            3,
+            "valid invalid silent",
+            "1 of 3 samples gives no verdict about `r`, even on a second try",
+        ),
         (1, "unparsable", "the only sample gives none of the labels about `r`"),
         (2, "unparsable unparsable", "none of 2 samples gives one of the labels about `r`"),
         (1, "timeout", "the only sample failed: timeout happened"),
@@ -266,6 +270,12 @@ def test_why_an_item_is_undecided_reads_well(num_samples: int, words: str, messa
     ]
     held = ballot(num_samples, items=("r",), again=ask_again, exhaustive=True)
     assert panel.decide(held, samples).items["r"].message == message
+
+
+def test_the_only_item_of_a_question_has_no_name() -> None:
+    held = ballot(1, again=ask_again, exhaustive=True)
+    (item,) = panel.decide(held, [sample(0, "silent")]).items.values()
+    assert item.message == "the only sample gives no verdict, even on a second try"
 
 
 def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:

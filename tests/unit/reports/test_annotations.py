@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from builders import build
+from builders import build, sides
 from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
@@ -129,6 +129,14 @@ def test_outputs() -> None:
         "judge-calls": "0",
         "judge-cost-usd": "0",
     }
+
+
+def test_the_delta_of_a_criterion_is_that_of_the_cases_that_decide() -> None:
+    last = sides.waiving(2)  # quarantined: the criterion has a second row
+    report = dataclasses.replace(
+        build.report("pass"), comparison=sides.compare("F/P F/P P/P", policy=last)
+    )
+    assert json.loads(reports_annotations.render_outputs(report)["delta"]) == {"m": -1.0}
 
 
 def test_unknown_scores_are_null() -> None:

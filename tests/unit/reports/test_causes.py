@@ -9,7 +9,7 @@ from builders import build
 from builders.build import TOOLS, WORDS, call, case, scores, turn
 from builders.scenarios import SCENARIOS, TABLE
 
-from evalgate.model import ToolCall
+from evalgate.model import FailureKind, ToolCall
 from evalgate.reports import causes, view
 
 
@@ -114,3 +114,15 @@ def test_a_list_of_causes_is_told_where_several_cases_share_one(
     outcomes: str, is_worth: bool
 ) -> None:
     assert bool(view.view_of(build.report(outcomes)).shared_causes) is is_worth
+
+
+def test_numbers_that_vary_make_one_cause_and_names_of_criteria_keep_theirs() -> None:
+    suite = build.suite(*(case(f"c{number}", turn("Go.")) for number in (3, 4)))
+    done = {
+        (suite.key, f"c{number}"): [
+            build.failed(FailureKind.RAISED, f"the agent gave up after {number} s of safety_v1")
+        ]
+        for number in (3, 4)
+    }
+    (found,) = causes.causes_of(view.view_of(build.run_report([suite], done)).cases)
+    assert found.cause == "the agent gave up after # s of safety_v1"

@@ -26,7 +26,7 @@ def reproduce(report: Report) -> str:
 
 
 def told(report: Report) -> dict[str, tuple[str, str]]:
-    return {fact.of or fact.name: (fact.head, fact.base) for fact in view.facts(report)}
+    return {fact["of"] or fact["name"]: (fact["head"], fact["base"]) for fact in view.facts(report)}
 
 
 def test_both_sides_are_told_and_what_is_the_same_is_said_once() -> None:
@@ -109,6 +109,6 @@ def test_a_table_of_many_judges_ends() -> None:
     judge = JudgeIdentity(model="m", prompt_version="1")
     asked = tuple(CriterionJudge(criterion=f"m{at}", judge=judge) for at in range(view.JUDGES + 3))
     facts = view.facts(dataclasses.replace(build.report("pass"), criterion_judges=asked))
-    judges = [fact for fact in facts if fact.name == "judge"]
+    judges = [fact for fact in facts if fact["name"] == "judge"]
     assert len(judges) == view.JUDGES + 1
-    assert judges[-1].head == "of 3 more criteria"
+    assert judges[-1]["head"] == "of 3 more criteria"

@@ -34,7 +34,7 @@ def test_why_a_case_was_not_measured(words: str, why: str) -> None:
         ("pass fail", Policy(pass_rate=0.5), "Pass", "within the required pass rate"),
         ("fail", Policy(), "Fail", "Fix the agent"),
         ("fail", Policy(fail_on=frozenset()), "Fail (non-blocking)", "Fix the agent"),
-        ("error", Policy(), "Not measured", "not a result about the agent"),
+        ("error", Policy(), "Not measured", "Without a result there is no pass"),
     ],
 )
 def test_the_verdict_and_the_next_step(

@@ -61,8 +61,8 @@ def test_where_it_is_not_told_nobody_is_named(tmp_path: Path) -> None:
     report = led(SimulatorUse(model="gemini-2.5-pro"))
     suite = again(report, tmp_path / "results.json", simulator=None)
     known = dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
-    assert "simulated user" in {fact.name for fact in view.facts(report)}
-    assert "simulated user" not in {fact.name for fact in view.facts(known)}
+    assert "simulated user" in {fact["name"] for fact in view.facts(report)}
+    assert "simulated user" not in {fact["name"] for fact in view.facts(known)}
 
 
 def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:

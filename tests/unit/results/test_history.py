@@ -195,13 +195,15 @@ def test_earlier_runs_of_a_case_are_told_in_words() -> None:
     record = record_of("PP PF -- FF", "P . P F")
     history = History(settings=Settings(), context=NOBODY, past=record)
     found = history.of_cases()
-    assert [(each.kind.value, each.outcome, each.place) for each in found["s", "case_1"]] == [
+    assert [
+        (each["kind"].value, each["outcome"], each["place"]) for each in found["s", "case_1"]
+    ] == [
         ("pass", "2 of 2 runs passed", "base branch"),
         ("fail", "1 of 2 runs passed", "base branch"),
         ("not_measured", "not measured", "base branch"),
         ("fail", "0 of 2 runs passed", "base branch"),
     ]
-    assert [each.commit for each in found["s", "case_2"]] == [
+    assert [each["commit"] for each in found["s", "case_2"]] == [
         f"{number:040x}" for number in (0, 2, 3)
     ]
     assert History(settings=Settings(), context=NOBODY).of_cases() == {}

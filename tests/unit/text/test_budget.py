@@ -9,7 +9,7 @@ from evalgate.text.markdown import Item
 
 
 def items(sizes: list[tuple[int, int]]) -> list[Item]:
-    return [Item(line="l" * line, full=lambda size=full: "F" * size) for line, full in sizes]
+    return [("l" * line, lambda size=full: "F" * size) for line, full in sizes]
 
 
 @given(

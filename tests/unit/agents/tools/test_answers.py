@@ -92,26 +92,32 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
             (
                 'called `weather(city="Paris", unit="F")`, recorded only '
                 '`weather(city="Paris", unit="C")`: '
-                "argument `unit` differs"
+                "argument `unit` differs; if the call is right, record it with `--tools record`"
             ),
         ),
         (
             [],
             {"city": "Oslo"},
-            'called `weather(city="Oslo")`, no tool call was recorded for this case',
+            (
+                'called `weather(city="Oslo")`, no tool call was recorded for this case; '
+                "if the call is right, record it with `--tools record`"
+            ),
         ),
         (
             None,
             {"city": "Oslo"},
             (
-                'called `weather(city="Oslo")` and there is no cassette tool-cassettes/s/c.json: '
-                "record it with `--tools record`"
+                'called `weather(city="Oslo")` and there is no cassette tool-cassettes/s/c.json; '
+                "if the call is right, record it with `--tools record`"
             ),
         ),
         (
             [RecordedCall(tool="wether", args={}, nth=1, response=None)],
             {},
-            "called `weather()`, no call of `weather` was recorded (recorded: `wether`); did the agent mean `wether`?",
+            (
+                "called `weather()`, no call of `weather` was recorded (recorded: `wether`), the nearest is `wether`; "
+                "if the call is right, record it with `--tools record`"
+            ),
         ),
     ],
 )
@@ -127,7 +133,8 @@ def test_one_call_too_many_says_how_many_there_were() -> None:
     desk.ask(city="Oslo")
     assert (
         desk.message(city="Oslo")
-        == 'called `weather(city="Oslo")` for the 3rd time; it was recorded 2 times'
+        == 'called `weather(city="Oslo")` for the 3rd time; it was recorded 2 times; '
+        "if the call is right, record it with `--tools record`"
     )
 
 

@@ -48,7 +48,7 @@ def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     ("known", "words"),
     [
         ([], "no tool call was recorded for this case"),
-        (["get_weather"], "did the agent mean `get_weather`?"),
+        (["get_weather"], "the nearest is `get_weather`"),
         (["book", "sell"], "no call of `get_wether` was recorded (recorded: `book` and `sell`)"),
     ],
 )
