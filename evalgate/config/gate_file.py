@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
@@ -114,6 +114,11 @@ class RuleShape(BaseModel):
     """A part of what people write, in this file or elsewhere; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def short_form(key: str, *kinds: type) -> BeforeValidator:
+    """A value of one of these types stands for an object with only this key."""
+    return BeforeValidator(lambda value: {key: value} if type(value) in kinds else value)
 
 
 class AgentRule(BaseModel):
@@ -251,7 +256,7 @@ class JudgeRule(JudgeOptionsRule):
 
 
 class ToolsRule(RuleShape):
-    """The source of the agents' tool answers (docs/tools.md). A text alone is the mode."""
+    """The source of the agents' tool answers (docs/tools.md)."""
 
     mode: Literal["live", "record", "replay", "mock"] = Field(
         default="live", description="As the setting `tools`."
@@ -260,11 +265,6 @@ class ToolsRule(RuleShape):
         default="tool-cassettes", min_length=1, description="A folder, relative to the root."
     )
     mocks: str = Field(default="", description="A file of mock rules, relative to the root.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _mode_alone(cls, value: Any) -> Any:
-        return {"mode": value} if isinstance(value, str) else value
 
 
 class SimulatorRule(RuleShape):
@@ -339,7 +339,7 @@ class GateFile(RuleShape):
     compare: Annotated[dict[str, CriterionRule], HEAD, NONE] = Field(
         default_factory=dict, description="By criterion name."
     )
-    tools: Annotated[ToolsRule, HEAD, AGENT] = Field(
+    tools: Annotated[ToolsRule, HEAD, AGENT, short_form("mode", str)] = Field(
         default_factory=ToolsRule, description="Where the answers of the agents' tools come from."
     )
     quarantine: Annotated[list[QuarantineRule], BASE, NONE] = Field(

@@ -27,6 +27,7 @@ from evalgate.agents.base import (
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.config import yaml
+from evalgate.config.gate_file import short_form
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import TrialKey, TurnSetup, json_match
@@ -39,7 +40,6 @@ from evalgate.values import (
     frozen_dataclass,
     mapped_texts,
     matches_any,
-    member,
 )
 
 LONGEST_LATENCY_S = 600.0
@@ -51,13 +51,6 @@ class Latency(ToolFile):
 
     seconds: Delay = 0.0
     jitter: Delay = 0.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _seconds_alone(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return {"seconds": value}
-        return value
 
 
 class CallPattern(ToolFile):
@@ -92,14 +85,9 @@ class MockRule(ToolReply, CallPattern):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
     answers."""
 
-    latency: Latency = Field(default_factory=Latency)
+    latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
+    error: Annotated[ToolError | None, short_form("message", str)] = None
     run: Literal[True] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_error(cls, value: Any) -> Any:
-        error = member(value, "error")
-        return {**value, "error": {"message": error}} if isinstance(error, str) else value
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
