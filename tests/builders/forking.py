@@ -13,6 +13,7 @@ import contextlib
 import gc
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -55,7 +56,7 @@ def next_request():
                 guests[asker] = 0
             message, descriptors, _, _ = socket.recv_fds(asker, 1, DESCRIPTORS)
             if not message:
-                _leave(asker, guests, born)
+                _leave(asker, guests, born, door)
                 continue
             *streams, status, asked = descriptors
             child = os.fork()
@@ -112,9 +113,11 @@ def _request(asked, streams):
     return command, cwd, dict(each.split("=", 1) for each in variables)
 
 
-def _leave(asker, guests, born):
-    """What the end of a connection ends: this process, or that of a guest."""
+def _leave(asker, guests, born, door):
+    """What the end of a connection ends: this process, with the folder of its door, or that of a
+    guest."""
     if asker not in guests:
+        shutil.rmtree(os.path.dirname(door.getsockname()), ignore_errors=True)  # noqa: PTH120 - no Path is needed here
         end(SystemExit())
     asker.close()
     guest = guests.pop(asker)

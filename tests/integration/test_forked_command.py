@@ -175,17 +175,20 @@ def test_a_python_that_stands_in_and_its_fork_end_together(
 
 def test_what_it_is_forked_from_ends_with_whoever_started_it() -> None:
     code = "import sys, time; from builders.zygotes import Zygote; "
-    code += "print(Zygote(sys.executable, 'worker_zygote.py').pid, flush=True); time.sleep(60)"
+    code += "zygote = Zygote(sys.executable, 'worker_zygote.py'); "
+    code += "print(zygote.pid, zygote.python, flush=True); time.sleep(60)"
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
-        pid = parent.stdout.readline().strip()
+        pid, python = parent.stdout.readline().split()
         try:
             assert leftovers.runs(pid)
+            assert Path(python).exists()
         finally:
             parent.kill()
     wait_for(lambda: not leftovers.runs(pid))
+    assert not Path(python).exists()
 
 
 def untimed(text: str) -> str:
