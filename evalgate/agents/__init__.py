@@ -6,9 +6,6 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from evalgate.agents import adk, command, http, python, python_process, replay
-from evalgate.agents.base import AgentDriver
-from evalgate.agents.python_process import PythonOptions
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
 from evalgate.extensions import Table
@@ -16,6 +13,9 @@ from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
 from evalgate.values import JsonObject
+from . import adk, command, http, python, python_process, replay
+from .base import AgentDriver
+from .python_process import PythonOptions
 
 DRIVERS = Table(
     "evalgate.drivers",

@@ -9,8 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evalgate.agents import python_process
-from evalgate.agents.base import (
+from evalgate.text import words
+from evalgate.values import Json
+from . import python_process
+from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
@@ -19,11 +21,9 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.pool import WorkerPool
-from evalgate.agents.python_process import PythonOptions
-from evalgate.agents.worker_process import Launch
-from evalgate.text import words
-from evalgate.values import Json
+from .pool import WorkerPool
+from .python_process import PythonOptions
+from .worker_process import Launch
 
 
 class AdkOptions(PythonOptions):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, field_validator
 
-from evalgate.agents.base import (
+from evalgate.text import plain
+from evalgate.values import Json
+from .base import (
     LABEL_WIDTH,
     Agent,
     AgentDriver,
@@ -19,10 +21,8 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.pool import WorkerPool
-from evalgate.agents.worker_process import Launch
-from evalgate.text import plain
-from evalgate.values import Json
+from .pool import WorkerPool
+from .worker_process import Launch
 
 
 class CommandOptions(DriverOptions):

@@ -12,26 +12,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from evalgate.agents import protocol, worker_process
-from evalgate.agents.base import (
-    AgentFailed,
-    AgentLimits,
-    PendingCall,
-    RunTool,
-    TrialTools,
-    Unmatched,
-)
-from evalgate.agents.protocol import (
-    EndedMessage,
-    EventMessage,
-    SessionMessage,
-    Started,
-    ToolCallMessage,
-    ToolResultMessage,
-    TraceMessage,
-    TurnFailed,
-)
-from evalgate.agents.worker_process import Mail, Phase, Step, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.formats.recordings import TurnEnd
@@ -50,6 +30,26 @@ from evalgate.model import (
 )
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, Redactor, mapped_texts
+from . import protocol, worker_process
+from .base import (
+    AgentFailed,
+    AgentLimits,
+    PendingCall,
+    RunTool,
+    TrialTools,
+    Unmatched,
+)
+from .protocol import (
+    EndedMessage,
+    EventMessage,
+    SessionMessage,
+    Started,
+    ToolCallMessage,
+    ToolResultMessage,
+    TraceMessage,
+    TurnFailed,
+)
+from .worker_process import Mail, Phase, Step, Worker
 
 
 class Stopwatch:

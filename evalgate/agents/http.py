@@ -15,16 +15,6 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from evalgate.agents.base import (
-    Agent,
-    AgentDriver,
-    AgentFailed,
-    AgentLimits,
-    AgentSetting,
-    Conversation,
-    DriverOptions,
-)
-from evalgate.agents.conversation import Turns
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -46,6 +36,16 @@ from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
 from evalgate.values import Environ, Json, JsonObject, Redactor, mapped_json, member
 from evalgate.worker import errors
+from .base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    DriverOptions,
+)
+from .conversation import Turns
 
 if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult

@@ -11,17 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.agents.base import (
-    Agent,
-    AgentFailed,
-    AgentLimits,
-    AgentSetting,
-    Conversation,
-    folder_of,
-)
-from evalgate.agents.pool import CommonStart
-from evalgate.agents.python_process import PythonOptions
-from evalgate.agents.tools import toolbox
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -47,6 +36,17 @@ from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ
+from .base import (
+    Agent,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    folder_of,
+)
+from .pool import CommonStart
+from .python_process import PythonOptions
+from .tools import toolbox
 
 TRIALS_WORTH_A_WORKER = 32
 """The number of trials per worker. Starting a worker costs seconds of imports, and a conversation

@@ -10,11 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from evalgate.agents import protocol, python_process
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting, Surroundings
-from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
-from evalgate.agents.protocol import MetricResult
-from evalgate.agents.worker_process import Launch, Phase, Questions, Worker
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -27,6 +22,11 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.values import Sentence
+from . import protocol, python_process
+from .base import Agent, AgentFailed, AgentSetting, Surroundings
+from .conversation import TraceRoom, WorkerConversation, seed_of
+from .protocol import MetricResult
+from .worker_process import Launch, Phase, Questions, Worker
 
 LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2

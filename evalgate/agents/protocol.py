@@ -10,15 +10,6 @@ from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from evalgate.agents.base import (
-    CallKind,
-    Replied,
-    RunTool,
-    Surroundings,
-    ToolAnswer,
-    ToolReply,
-    Unmatched,
-)
 from evalgate.formats import adk_shapes, agents_cli
 from evalgate.formats.adk_shapes import EventWire, StepEvent
 from evalgate.formats.recordings import SessionWire, TurnEnd, WorkerWire
@@ -35,6 +26,15 @@ from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 from evalgate.worker.pipe import present
+from .base import (
+    CallKind,
+    Replied,
+    RunTool,
+    Surroundings,
+    ToolAnswer,
+    ToolReply,
+    Unmatched,
+)
 
 PROTOCOL = 1
 

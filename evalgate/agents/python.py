@@ -8,8 +8,10 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, Field
 
-from evalgate.agents import python_process
-from evalgate.agents.base import (
+from evalgate.text import words
+from evalgate.values import Json, JsonObject
+from . import python_process
+from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
@@ -18,11 +20,9 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.pool import WorkerPool
-from evalgate.agents.python_process import PythonOptions
-from evalgate.agents.worker_process import Launch
-from evalgate.text import words
-from evalgate.values import Json, JsonObject
+from .pool import WorkerPool
+from .python_process import PythonOptions
+from .worker_process import Launch
 
 
 class CallOptions(PythonOptions):

@@ -8,9 +8,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
-from evalgate.agents.protocol import MetricResult
-from evalgate.agents.worker_process import Launch
 from evalgate.model import (
     FailureKind,
     Finding,
@@ -23,6 +20,9 @@ from evalgate.model import (
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
 from evalgate.values import Environ, Json
+from .base import AgentFailed, AgentSetting, DriverOptions, folder_of
+from .protocol import MetricResult
+from .worker_process import Launch
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS_WORKER = "metrics"

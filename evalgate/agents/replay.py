@@ -14,18 +14,6 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from evalgate.agents.base import (
-    Agent,
-    AgentDriver,
-    AgentFailed,
-    AgentSetting,
-    Checkout,
-    Conversation,
-    DriverOptions,
-    DriverTools,
-    Missing,
-    exists,
-)
 from evalgate.errors import errors_in
 from evalgate.formats import recordings
 from evalgate.model import (
@@ -45,6 +33,18 @@ from evalgate.model import (
 )
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
+from .base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentSetting,
+    Checkout,
+    Conversation,
+    DriverOptions,
+    DriverTools,
+    Missing,
+    exists,
+)
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 

@@ -14,9 +14,24 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
-from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.protocol import (
+from evalgate.formats.recordings import TurnEnd
+from evalgate.model import AgentFailure, FailureKind
+from evalgate.system import redact
+from evalgate.system.isolation import Sandbox
+from evalgate.system.process import (
+    Child,
+    ChildClosed,
+    ChildStartError,
+    Ended,
+    LineSplitter,
+    LineTooLong,
+)
+from evalgate.text import words
+from evalgate.values import Environ, Json, frozen_dataclass, mapped_texts
+from evalgate.worker import inputs
+from . import protocol
+from .base import AgentFailed, AgentLimits
+from .protocol import (
     ArtifactMessage,
     EndedMessage,
     EventMessage,
@@ -34,21 +49,6 @@ from evalgate.agents.protocol import (
     TurnFailed,
     WorkerMessage,
 )
-from evalgate.formats.recordings import TurnEnd
-from evalgate.model import AgentFailure, FailureKind
-from evalgate.system import redact
-from evalgate.system.isolation import Sandbox
-from evalgate.system.process import (
-    Child,
-    ChildClosed,
-    ChildStartError,
-    Ended,
-    LineSplitter,
-    LineTooLong,
-)
-from evalgate.text import words
-from evalgate.values import Environ, Json, frozen_dataclass, mapped_texts
-from evalgate.worker import inputs
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)

@@ -18,8 +18,6 @@ from evalgate import agents, config
 from evalgate.agents import opening, worker_process
 from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline.base import Base
 from evalgate.comparison import compare as comparison_compare, pairing
 from evalgate.comparison.book import Sides
 from evalgate.config import Trait, settings as config_settings
@@ -42,6 +40,8 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.values import Sentence, Wording
+from . import base as baseline_base
+from .base import Base
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Failures before any question."""

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from evalgate import errors
-from evalgate.baseline.base import Base, BaseProject
 from evalgate.config.context import Context
 from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
@@ -18,6 +17,7 @@ from evalgate.model import CaseKey, Quarantine, Suite, cases_of
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
+from .base import Base, BaseProject
 
 OLD_FILE = "evalgate-quarantine.yml"
 EXPIRED = "quarantine-expired"

@@ -17,8 +17,6 @@ from pydantic import BaseModel
 from evalgate import agents, config, errors
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base, failures
-from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
@@ -46,6 +44,8 @@ from evalgate.model import (
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
+from . import base as baseline_base, failures
+from .base import Base, BaseProject, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"

@@ -143,7 +143,7 @@ def cli(context: click.Context) -> None:
     )
     if context.invoked_subcommand is None:
         if sys.stdout.isatty():
-            from evalgate.cli import known  # noqa: PLC0415 - commands are imported when called
+            from . import known  # noqa: PLC0415 - commands are imported when called
 
             if known.show_last_run():
                 return

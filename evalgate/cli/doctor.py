@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.cli import commands
 from evalgate.errors import ExitCode, Place, Severity
 from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
+from . import commands
 
 SETTINGS = (
     *commands.SELECTING,

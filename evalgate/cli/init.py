@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.cli import commands
 from evalgate.config.settings import Settings
 from evalgate.discovery import candidates
 from evalgate.errors import ExitCode, NoEvaluationFile, NothingToDo
@@ -23,6 +22,7 @@ from evalgate.judges import prompting
 from evalgate.model import Invocation
 from evalgate.system import isolation
 from evalgate.text import plain, words
+from . import commands
 
 SETTINGS = ("paths", "root", "config", "agent", "env", "cache")
 

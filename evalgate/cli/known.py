@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from evalgate import cli, reports
-from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
@@ -30,6 +29,7 @@ from evalgate.results import kept
 from evalgate.results.kept import KeptRun
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
+from . import commands
 
 SETTINGS = ("root", "config", "output", "debug")
 NAME_WIDTH = 80

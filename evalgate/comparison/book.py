@@ -8,9 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from evalgate.comparison import pairing, purse, threshold
-from evalgate.comparison.pairing import Pattern, PolicyRule, Trials
-from evalgate.comparison.purse import CaseRuns, Rerun, RunPair, Terms
 from evalgate.model import (
     Book,
     CaseKey,
@@ -29,6 +26,9 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.values import grouped
+from . import pairing, purse, threshold
+from .pairing import Pattern, PolicyRule, Trials
+from .purse import CaseRuns, Rerun, RunPair, Terms
 
 NOTHING: Mapping[CaseKey, CaseStatus] = {}
 

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
 
-from evalgate.comparison import pairing, purse, sensitivity
-from evalgate.comparison.book import ScoredSide, Sides
-from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
     AppliedRule,
     BaseOrigin,
@@ -33,6 +30,9 @@ from evalgate.model import (
     divergence,
 )
 from evalgate.values import Sentence, Wording, grouped
+from . import pairing, purse, sensitivity
+from .book import ScoredSide, Sides
+from .pairing import PolicyRule
 
 DUST = 1e-9
 Falls: TypeAlias = Sequence[tuple[float, bool]]

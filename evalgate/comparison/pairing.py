@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from evalgate.comparison import threshold
 from evalgate.model import (
     INFRASTRUCTURE,
     UNANSWERED,
@@ -27,6 +26,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import Deviations
 from evalgate.values import frozen_dataclass
+from . import threshold
 
 Value = TypeVar("Value")
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]

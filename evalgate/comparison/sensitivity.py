@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from evalgate.comparison import threshold
-from evalgate.comparison.book import Sides
-from evalgate.comparison.purse import CaseRuns, RunPair, Terms, play
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
+from . import threshold
+from .book import Sides
+from .purse import CaseRuns, RunPair, Terms, play
 
 TRIES = 200
 MOST_PAIRS = 20_000

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evalgate.comparison import pairing, threshold
-from evalgate.comparison.compare import OF_RERUNS
 from evalgate.model import (
     BaseSource,
     Book,
@@ -36,6 +34,8 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.values import Sentence, Wording, grouped
+from . import pairing, threshold
+from .compare import OF_RERUNS
 
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)

@@ -21,10 +21,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from evalgate.config import Decider, Trait
 from evalgate.model import CriterionRule
 from evalgate.text import plain, words
 from evalgate.values import JsonObject
+from . import Decider, Trait
 
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE

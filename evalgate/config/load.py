@@ -16,7 +16,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from evalgate import config, errors
-from evalgate.config import (
+from evalgate.errors import ConfigError, Place, Problem
+from evalgate.model import FailOn, Policy, Suite, ThresholdRule
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, without
+from . import (
     Door,
     Trait,
     gate_file as config_gate_file,
@@ -25,13 +29,9 @@ from evalgate.config import (
     variables,
     yaml,
 )
-from evalgate.config.gate_file import AgentRule, GateFile
-from evalgate.config.settings import Settings
-from evalgate.config.yaml import Locator
-from evalgate.errors import ConfigError, Place, Problem
-from evalgate.model import FailOn, Policy, Suite, ThresholdRule
-from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, without
+from .gate_file import AgentRule, GateFile
+from .settings import Settings
+from .yaml import Locator
 
 
 def load_settings(raw_settings: Json) -> Settings:

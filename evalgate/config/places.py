@@ -20,9 +20,9 @@ import pathspec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from evalgate import config
-from evalgate.config import Trait
-from evalgate.config.gate_file import GateFile, JudgeRule
-from evalgate.config.settings import Settings
+from . import Trait
+from .gate_file import GateFile, JudgeRule
+from .settings import Settings
 
 SETTINGS = config.names_with(Settings, Trait.PATH)
 """Settings that are paths. The path of `baseline: file:PATH` is one too."""

@@ -16,12 +16,12 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from evalgate import config
-from evalgate.config import Decider, Door, Heading, Trait
-from evalgate.config.gate_file import LONGEST_S, GateFile, RuleShape
-from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import deviations
 from evalgate.model.deviations import Deviations
+from . import Decider, Door, Heading, Trait
+from .gate_file import LONGEST_S, GateFile, RuleShape
+from .yaml import Locator
 
 
 def split_list(value: Any) -> Any:

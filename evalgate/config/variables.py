@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate.config.context import Context
-from evalgate.config.settings import Settings
 from evalgate.system import redact
 from evalgate.values import Environ, frozen_dataclass
+from .context import Context
+from .settings import Settings
 
 HARMLESS = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",

@@ -3,7 +3,9 @@ below."""
 
 from __future__ import annotations
 
-from evalgate.criteria import (
+from evalgate.extensions import Table
+from evalgate.model import CriterionUse, Need
+from . import (
     agents_cli,
     base,
     custom_metric,
@@ -18,9 +20,7 @@ from evalgate.criteria import (
     user_simulation,
     vertex,
 )
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.extensions import Table
-from evalgate.model import CriterionUse, Need
+from .base import Criterion, CriterionServices, CriterionSpec
 
 CRITERIA: Table[CriterionSpec] = Table(
     "evalgate.criteria",

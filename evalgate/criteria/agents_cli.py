@@ -11,9 +11,6 @@ from typing import Any
 
 from pydantic import Field
 
-from evalgate.criteria import judged, vertex_service
-from evalgate.criteria.base import CriterionSpec
-from evalgate.criteria.judged import Inquiry, JudgedOptions, VertexOptions
 from evalgate.formats import agents_cli
 from evalgate.formats.agents_cli_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 from evalgate.judges import prompting
@@ -27,6 +24,9 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.values import member
+from . import judged, vertex_service
+from .base import CriterionSpec
+from .judged import Inquiry, JudgedOptions, VertexOptions
 
 VERSION = "2"
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -7,7 +7,6 @@ from functools import partial
 from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.base import MetricRunner
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.formats import agents_cli
 from evalgate.model import (
     CriterionUse,
@@ -20,6 +19,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.values import Sentence, Wording
+from .base import Criterion, CriterionServices, CriterionSpec
 
 
 class MetricOptions(BaseModel):

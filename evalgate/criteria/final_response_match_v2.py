@@ -6,9 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from evalgate.criteria import judged
-from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Question
@@ -23,6 +20,9 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
+from . import judged
+from .base import CriterionSpec, Verdicts
+from .judged import AnswerOptions, Inquiry, JudgedTurn
 
 
 def grade(view: TrialView, *, ask: Inquiry) -> Grade:

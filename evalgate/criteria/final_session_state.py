@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import Field
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -25,6 +24,7 @@ from evalgate.model import (
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Json, Sentence, matches_any
+from .base import Criterion, CriterionServices, CriterionSpec
 
 
 class StateMatch(enum.StrEnum):

@@ -10,9 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-from evalgate.criteria import judged
-from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import AnswerOptions, Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Pieces, Question, Rows
@@ -30,6 +27,9 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import Deviations
 from evalgate.values import Json, JsonObject, frozen_dataclass
+from . import judged
+from .base import CriterionSpec, Verdicts
+from .judged import AnswerOptions, Inquiry, JudgedTurn
 
 
 class HallucinationOptions(AnswerOptions):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from evalgate.criteria.base import CriterionSpec, NoOptions
 from evalgate.model import Grade, Invocation, Reason, Scale, Score, TrialView, not_evaluated, turns
 from evalgate.model.deviations import Deviations
+from .base import CriterionSpec, NoOptions
 
 # --- calls ---
 

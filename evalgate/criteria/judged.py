@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import Field
 
 from evalgate.config.gate_file import GenerationConfig
-from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
 from evalgate.judges.base import (
@@ -45,6 +44,7 @@ from evalgate.model import (
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
 from evalgate.values import Sentence, Wording, frozen_dataclass
+from .base import Criterion, CriterionServices
 
 
 class JudgeModelOptions(Wire):

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from evalgate import criteria, errors
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
-from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
 from evalgate.judges import models as judges_models, panel, rate_limit, replay
 from evalgate.judges.clients import Clients
@@ -26,6 +25,7 @@ from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, Log
+from .judged import JudgedOptions, Source, VertexOptions
 
 
 def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> CriterionUse:

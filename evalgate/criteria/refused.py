@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evalgate.criteria.base import CriterionSpec, NoOptions
 from evalgate.model import Finding, Grade, Reason, Score, TrialView, not_evaluated, turns
 from evalgate.worker.errors import REFUSALS
+from .base import CriterionSpec, NoOptions
 
 
 def grade(view: TrialView) -> Grade:

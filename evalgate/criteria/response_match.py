@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 from rouge_score import tokenize
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -28,6 +27,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
+from .base import Criterion, CriterionServices, CriterionSpec, NoOptions
 
 # Scripts in which every character is a word, and scripts written without spaces, whose marks belong
 # to the character before them: exactly the blocks that ADK lists.

@@ -6,10 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, JudgedTurn, RubricOptions
-from evalgate.criteria.rubrics import Subject
 from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Question
 from evalgate.model import (
@@ -22,6 +18,10 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
+from . import judged, rubrics
+from .base import CriterionSpec, Verdicts
+from .judged import Inquiry, JudgedTurn, RubricOptions
+from .rubrics import Subject
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",

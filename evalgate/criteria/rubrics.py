@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalgate.criteria import judged
-from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Pieces, Question, Rows
@@ -25,6 +23,8 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.values import JsonObject
+from . import judged
+from .judged import Inquiry, JudgedTurn
 
 VERSION = "2"
 LABELS: Mapping[str, bool] = {"yes": True, "no": False}

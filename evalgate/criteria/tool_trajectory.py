@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -32,6 +31,7 @@ from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Sentence, Wording, matches_any
 from evalgate.worker.tools import QUESTIONS
+from .base import Criterion, CriterionServices, CriterionSpec
 
 
 class MatchType(enum.StrEnum):

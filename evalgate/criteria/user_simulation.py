@@ -7,9 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
-from evalgate.criteria.judged import Inquiry, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest
 from evalgate.judges.prompting import Question
@@ -30,6 +27,9 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.values import Sentence
+from . import judged
+from .base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
+from .judged import Inquiry, JudgedOptions, JudgedTurn
 
 
 class SimulatorQualityOptions(JudgedOptions):

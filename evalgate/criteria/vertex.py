@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from evalgate.criteria import judged, rubrics, vertex_service
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Inquiry, Source, VertexOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Question
@@ -25,6 +22,9 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
+from . import judged, rubrics, vertex_service
+from .base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from .judged import Inquiry, Source, VertexOptions
 
 PROMPT_VERSION = "2"
 SAFETY = "safety_v1"

@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalgate.criteria import judged
-from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.formats import agents_cli
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
@@ -25,6 +23,8 @@ from evalgate.model import (
 )
 from evalgate.model.trial import MOST
 from evalgate.values import Json
+from . import judged
+from .judged import Inquiry, JudgedTurn
 
 MODEL = "vertex_evaluation/"
 VERSION = "1"

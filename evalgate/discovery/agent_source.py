@@ -18,12 +18,12 @@ from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.agents.base import AgentDriver
-from evalgate.discovery import dotenv
 from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
 from evalgate.system import redact
+from . import dotenv
 
 MOST_FILES = 1000
 MOST_PARSED = 100

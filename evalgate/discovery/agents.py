@@ -15,13 +15,13 @@ from evalgate.agents.base import Missing
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
-from evalgate.discovery import agent_source, walk
-from evalgate.discovery.walk import IgnoreRules, Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
+from . import agent_source, walk
+from .walk import IgnoreRules, Tree
 
 
 def code_files(root: Path) -> Iterator[str]:

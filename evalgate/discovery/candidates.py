@@ -8,10 +8,6 @@ from pathlib import PurePosixPath
 
 from evalgate import agents
 from evalgate.config.settings import Settings
-from evalgate.discovery import agent_source, agents as discovery_agents
-from evalgate.discovery.agent_source import ImportGraph
-from evalgate.discovery.agents import AgentFolders, Ambiguous
-from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError
 from evalgate.model import (
     AgentUse,
@@ -24,6 +20,10 @@ from evalgate.model import (
 )
 from evalgate.system import python_needs
 from evalgate.values import Json
+from . import agent_source, agents as discovery_agents
+from .agent_source import ImportGraph
+from .agents import AgentFolders, Ambiguous
+from .walk import Tree
 
 QUESTION = "What can you do?"
 FOLDER = "evals"

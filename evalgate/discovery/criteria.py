@@ -20,8 +20,6 @@ from evalgate.config import gate_file as config_gate_file, places
 from evalgate.config.settings import Settings
 from evalgate.criteria import CRITERIA, base as criteria_base
 from evalgate.criteria.base import CriterionSpec
-from evalgate.discovery import walk
-from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, errors_in
 from evalgate.formats import CriteriaReading, FileKind
 from evalgate.model import (
@@ -36,6 +34,8 @@ from evalgate.model import (
 )
 from evalgate.text import plain, words
 from evalgate.values import Json, grouped, member, without
+from . import walk
+from .walk import Tree
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion); two of them use it."""

@@ -21,9 +21,6 @@ from evalgate import agents, errors, formats
 from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.criteria import CRITERIA, with_facts
-from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
-from evalgate.discovery.criteria import CriteriaFinder
-from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import FileKind
 from evalgate.formats.base import FormatFiles
@@ -39,6 +36,9 @@ from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
 from evalgate.text import plain, words
 from evalgate.values import digest_of, frozen_dataclass
+from . import agents as discovery_agents, criteria, hints, walk
+from .criteria import CriteriaFinder
+from .walk import Tree
 
 SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 

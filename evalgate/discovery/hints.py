@@ -10,12 +10,12 @@ from evalgate import errors, formats
 from evalgate.config import places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
-from evalgate.discovery import criteria, walk
-from evalgate.discovery.walk import Tree
 from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, errors_in
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import plain as text_plain, words
 from evalgate.values import grouped
+from . import criteria, walk
+from .walk import Tree
 
 MOST_LOOKED_AT = 2_000
 

@@ -9,7 +9,6 @@ from functools import partial
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
 from evalgate.criteria import response_match
-from evalgate.discovery import discover
 from evalgate.errors import Place, Problem
 from evalgate.model import (
     Attachment,
@@ -25,6 +24,7 @@ from evalgate.model.case import TRAJECTORY
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
 from evalgate.values import grouped
+from . import discover
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:

@@ -12,15 +12,15 @@ from evalgate import agents, errors
 from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
-from evalgate.discovery.dotenv import JudgeEnvironment
-from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity, errors_in
 from evalgate.formats.base import FormatFiles
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
+from . import agents as discovery_agents, discover, dotenv, lint, walk
+from .dotenv import JudgeEnvironment
+from .walk import Tree
 
 
 def unmeasured(key: str, source: CriteriaSource, reason: str) -> Suite:

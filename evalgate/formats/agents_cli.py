@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evalgate.errors import Place
-from evalgate.formats import adk_shapes, repair
-from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
-from evalgate.formats.json_source import Spot
-from evalgate.formats.kind import ADK_CASE_KEYS, DATASET_KEYS
 from evalgate.model import (
     Case,
     Content,
@@ -25,6 +21,10 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, member
+from . import adk_shapes, repair
+from .adk_shapes import ScenarioWire, SessionInputWire
+from .json_source import Spot
+from .kind import ADK_CASE_KEYS, DATASET_KEYS
 
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}

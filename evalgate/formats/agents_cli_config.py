@@ -13,12 +13,12 @@ from posixpath import dirname, isabs, join, normpath
 from typing import Any
 
 from evalgate.errors import Problem
-from evalgate.formats import json_source
-from evalgate.formats.json_source import Problems, Spot, described
-from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, without
+from . import json_source
+from .json_source import Problems, Spot, described
+from .kind import CriteriaReading
 
 _LONGEST = 1_000_000  # characters
 _DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")

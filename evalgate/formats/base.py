@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Protocol
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
 from evalgate.extensions import Table
-from evalgate.formats.json_source import Problems
 from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, JudgedCriterion, Suite, Transcript
+from .json_source import Problems
 
 
 class SearchedTree(Protocol):

@@ -12,13 +12,13 @@ from pydantic import ConfigDict
 
 from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
-from evalgate.formats import json_source
-from evalgate.formats.json_source import Path, Problems, Spot, described
-from evalgate.formats.kind import CriteriaReading, describe_keys
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
 from evalgate.values import JsonObject, member, without
+from . import json_source
+from .json_source import Path, Problems, Spot, described
+from .kind import CriteriaReading, describe_keys
 
 _MOST_LEVELS = 100
 """Levels of nested objects and lists in an option."""

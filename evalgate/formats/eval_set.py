@@ -12,14 +12,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate.errors import ConfigError, Place
-from evalgate.formats import adk_shapes, agents_cli, json_source, repair
-from evalgate.formats.json_source import Path, Problems, Spot, described
-from evalgate.formats.kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
-from evalgate.formats.repair import Fields
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
 from evalgate.values import JsonObject, member
+from . import adk_shapes, agents_cli, json_source, repair
+from .json_source import Path, Problems, Spot, described
+from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
+from .repair import Fields
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _DATASET_KNOWN = _KNOWN | {"candidate_name"}

@@ -11,9 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
-from evalgate.formats import adk_shapes, eval_set, repair, rewrite
-from evalgate.formats.json_source import Path
-from evalgate.formats.kind import Dialect
 from evalgate.model import (
     Case,
     Content,
@@ -28,6 +25,9 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject, member
+from . import adk_shapes, eval_set, repair, rewrite
+from .json_source import Path
+from .kind import Dialect
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (

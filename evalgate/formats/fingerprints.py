@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from evalgate import values
-from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentUse,
     Case,
@@ -20,6 +19,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.model.deviations import Deviations
+from . import adk_shapes
 
 VERSION = 1
 """Increase it whenever a change of evalgate makes earlier transcripts or grades incomparable."""

@@ -13,14 +13,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalgate.errors import Problem
-from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
-from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
-from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems, Spot
 from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcript
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds, to_fields, to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject, frozen_dataclass, without
+from . import adk_shapes, agents_cli, base, json_source, repair
+from .adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
+from .json_source import JsonFault, JsonText, Path, Problems, Spot
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({

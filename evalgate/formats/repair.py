@@ -11,7 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate.errors import Place
-from evalgate.formats.adk_shapes import (
+from evalgate.model import Case, Content
+from evalgate.model.shapes import to_camel, to_snake
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, member, without
+from .adk_shapes import (
     STRICT,
     ContentWire,
     EvalCaseWire,
@@ -25,11 +29,7 @@ from evalgate.formats.adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from evalgate.formats.json_source import REJECTED, Spot, listed_keys
-from evalgate.model import Case, Content
-from evalgate.model.shapes import to_camel, to_snake
-from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, member, without
+from .json_source import REJECTED, Spot, listed_keys
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}

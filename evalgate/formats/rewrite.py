@@ -14,11 +14,11 @@ from typing import Any
 
 from evalgate import errors
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.formats.json_source import JsonFault, JsonText, Path
 from evalgate.system.files import new_file
 from evalgate.text import plain
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import frozen_dataclass
+from .json_source import JsonFault, JsonText, Path
 
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 

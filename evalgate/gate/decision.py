@@ -18,8 +18,6 @@ from evalgate.config.context import Context
 from evalgate.criteria import judges
 from evalgate.errors import ExitCode, Place, Problem
 from evalgate.formats import FORMATS
-from evalgate.gate.measure import Measurement
-from evalgate.gate.session import FileWriter
 from evalgate.github import events
 from evalgate.model import (
     Book,
@@ -43,6 +41,8 @@ from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import redact
 from evalgate.values import Sentence
+from .measure import Measurement
+from .session import FileWriter
 
 
 def decide(

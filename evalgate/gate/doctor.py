@@ -47,7 +47,6 @@ from evalgate.errors import (
     UnavailableError,
     errors_in,
 )
-from evalgate.gate import measure, prepare
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
 from evalgate.judges import prompting
@@ -58,6 +57,7 @@ from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import plain, words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
+from . import measure, prepare
 
 LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and

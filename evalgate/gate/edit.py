@@ -37,7 +37,6 @@ from evalgate.formats import (
     rewrite,
 )
 from evalgate.formats.recordings import Recording
-from evalgate.gate.stored_results import StoredCase
 from evalgate.model import (
     Case,
     CaseKey,
@@ -62,6 +61,7 @@ from evalgate.results import file as results_file
 from evalgate.results.labels import CaseLabel
 from evalgate.text import words
 from evalgate.values import Environ, JsonObject, Redactor, Sentence, frozen_dataclass
+from .stored_results import StoredCase
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:

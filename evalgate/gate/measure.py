@@ -34,8 +34,6 @@ from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
-from evalgate.gate import prepare, store as gate_store
-from evalgate.gate.session import GateSession
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -65,6 +63,8 @@ from evalgate.system.isolation import Isolation
 from evalgate.system.watching import Watch
 from evalgate.text import words
 from evalgate.values import Sentence, Wording, frozen_dataclass
+from . import prepare, store as gate_store
+from .session import GateSession
 
 HEAD = 0
 BASE = 1

@@ -15,14 +15,14 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import decision, store
-from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
 from evalgate.results import file, history as results_history, output, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git
+from . import decision, store
+from .measure import Measurement
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
 

@@ -17,7 +17,6 @@ from evalgate.comparison import pairing
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import decision
 from evalgate.github import artifacts, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, Pull
@@ -30,6 +29,7 @@ from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
 from evalgate.values import frozen_dataclass
+from . import decision
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs without measurements."""

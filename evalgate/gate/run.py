@@ -5,9 +5,9 @@ from __future__ import annotations
 from evalgate.baseline import base as baseline_base
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.gate import decision, measure, prepare, session as gate_session
 from evalgate.github import forks
 from evalgate.model import Report
+from . import decision, measure, prepare, session as gate_session
 
 
 def run(settings: Settings, context: Context) -> Report:

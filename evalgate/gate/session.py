@@ -22,14 +22,14 @@ from evalgate.discovery import project as discovery_project
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.gate import prepare, store as gate_store
-from evalgate.gate.store import EarlierRuns
 from evalgate.model import Report
 from evalgate.results import history as results_history, kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
 from evalgate.values import Redactor, frozen_dataclass
+from . import prepare, store as gate_store
+from .store import EarlierRuns
 
 FileWriter: TypeAlias = Callable[
     [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]

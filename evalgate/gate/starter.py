@@ -33,7 +33,6 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import doctor, edit, prepare
 from evalgate.github import forks, workflows
 from evalgate.judges.base import ADK_MODEL
 from evalgate.judges.clients import GOOGLE_KEYS, Clients
@@ -50,6 +49,7 @@ from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, without
+from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"

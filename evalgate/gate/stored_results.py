@@ -21,8 +21,6 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Place
 from evalgate.formats import fingerprints
-from evalgate.gate import decision, prepare
-from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -51,6 +49,8 @@ from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
 from evalgate.values import Sentence, Wording, grouped
+from . import decision, prepare
+from .measure import Measurement
 
 NOTHING = StoredOutcomes({}, {})
 

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path
 
-from evalgate.github import client as github_client
-from evalgate.github.client import Artifact, ArtifactPage, Client, GitHubFailed, GitHubFault
+from . import client as github_client
+from .client import Artifact, ArtifactPage, Client, GitHubFailed, GitHubFault
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
 MOST_FILE_BYTES = 64 * 1024 * 1024

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from evalgate.errors import Severity
-from evalgate.github import client as github_client
-from evalgate.github.client import CheckRun, Client, GitHubFailed, GitHubFault
 from evalgate.reports.view import Remark
 from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass
+from . import client as github_client
+from .client import CheckRun, Client, GitHubFailed, GitHubFault
 
 NAME = "evalgate"
 MOST_BYTES = 65_535

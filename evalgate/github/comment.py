@@ -7,10 +7,10 @@ import re
 import uuid
 from dataclasses import field
 
-from evalgate.github import client as github_client
-from evalgate.github.client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 from evalgate.text import markdown, plain
 from evalgate.values import frozen_dataclass
+from . import client as github_client
+from .client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 
 LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"

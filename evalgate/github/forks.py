@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.github import events
-from evalgate.github.events import EventContext, EventKind, Head
 from evalgate.system import git
 from evalgate.values import Environ
+from . import events
+from .events import EventContext, EventKind, Head
 
 if TYPE_CHECKING:  # its packages take 0.1 s to import, and most runs make no requests
-    from evalgate.github.client import Client, Pull
+    from .client import Client, Pull
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
@@ -90,7 +90,7 @@ def resolve(event: EventContext, client: Client) -> EventContext:
     """The event of a `workflow_dispatch` for a pull request, with the base and head from the API.
 
     Raises ConfigError if the commit does not belong to the pull request; GitHubFailed."""
-    from evalgate.github.client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
+    from .client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
 
     assert event.number is not None
     pull = client.call(FETCH_PULL, Pull, pull_number=event.number)
@@ -114,7 +114,7 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
 
     They are looked up by the commit first; the answer may be empty for a fork's commit, so they are
     then looked up by the branch. Empty: the pull request was closed or has a newer head."""
-    from evalgate.github import client as github_client  # noqa: PLC0415 - see above
+    from . import client as github_client  # noqa: PLC0415 - see above
 
     try:
         pulls = client.fetch_all(

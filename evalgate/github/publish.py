@@ -16,15 +16,15 @@ from contextlib import suppress
 from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, ExitCode, Problem
-from evalgate.github import check_run, comment as github_comment
-from evalgate.github.check_run import Conclusion, Output
-from evalgate.github.client import CheckRun, Client, GitHubFailed
-from evalgate.github.comment import Job
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, Redactor, frozen_dataclass
+from . import check_run, comment as github_comment
+from .check_run import Conclusion, Output
+from .client import CheckRun, Client, GitHubFailed
+from .comment import Job
 
 CANCEL_WAIT_S = 3.0
 """The time that a cancelled run waits for a running request and for each of its last ones: runners

@@ -13,9 +13,9 @@ from evalgate.config import variables, yaml
 from evalgate.config.settings import split_list
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
-from evalgate.github.events import EventKind
-from evalgate.github.forks import TARGET, TARGET_HINT
 from evalgate.values import Json, frozen_dataclass
+from .events import EventKind
+from .forks import TARGET, TARGET_HINT
 
 FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from evalgate.judges import gemini, openai, replay, vertex
-from evalgate.judges.base import JudgeDriver
+from . import gemini, openai, replay, vertex
+from .base import JudgeDriver
 
 JUDGES: Mapping[str, JudgeDriver] = MappingProxyType(
     {driver.name: driver for driver in (gemini.DRIVER, openai.DRIVER, replay.DRIVER, vertex.DRIVER)}

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import JUDGES, models, rate_limit
-from evalgate.judges.base import (
+from evalgate.model import Usage
+from evalgate.system import redact
+from evalgate.values import Environ, Redactor, frozen_dataclass
+from . import JUDGES, models, rate_limit
+from .base import (
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -16,11 +19,8 @@ from evalgate.judges.base import (
     JudgeFailureKind,
     JudgeSetting,
 )
-from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelHost, ModelName
-from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
-from evalgate.model import Usage
-from evalgate.system import redact
-from evalgate.values import Environ, Redactor, frozen_dataclass
+from .models import ENDPOINTS, EVALUATION, ModelHost, ModelName
+from .rate_limit import Clock, RateLimiter, RateLimiters
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"

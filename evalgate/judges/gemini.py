@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evalgate.formats import adk_shapes
-from evalgate.judges import base
-from evalgate.judges.base import (
+from evalgate.model import Text, Usage, shapes
+from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
+from evalgate.values import member
+from . import base
+from .base import (
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -20,10 +24,6 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text, Usage, shapes
-from evalgate.system import http
-from evalgate.system.http import ExchangeFailed
-from evalgate.values import member
 
 if TYPE_CHECKING:
     from google.genai import Client, types

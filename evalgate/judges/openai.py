@@ -11,8 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from evalgate import extensions
-from evalgate.judges import base, prompting
-from evalgate.judges.base import (
+from evalgate.model import Text, Usage, shapes
+from evalgate.model.shapes import to_camel
+from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
+from evalgate.values import JsonObject, member
+from . import base, prompting
+from .base import (
     Judge,
     JudgeDriver,
     JudgeFailure,
@@ -21,11 +26,6 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text, Usage, shapes
-from evalgate.model.shapes import to_camel
-from evalgate.system import http
-from evalgate.system.http import ExchangeFailed
-from evalgate.values import JsonObject, member
 
 if TYPE_CHECKING:
     from openai import OpenAI

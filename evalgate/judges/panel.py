@@ -21,8 +21,11 @@ from typing import Any
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import JUDGES, replay
-from evalgate.judges.base import (
+from evalgate.model import JudgeUse, Usage
+from evalgate.model.run import total_of
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, mapped_wording
+from . import JUDGES, replay
+from .base import (
     FINAL_KINDS,
     ItemVerdict,
     JudgeDriver,
@@ -37,12 +40,9 @@ from evalgate.judges.base import (
     Vote,
     VoteResult,
 )
-from evalgate.judges.clients import Clients, JudgeClient
-from evalgate.judges.rate_limit import RateLimiters
-from evalgate.judges.replay import Recorder, VerdictCache
-from evalgate.model import JudgeUse, Usage
-from evalgate.model.run import total_of
-from evalgate.values import Log, Sentence, Wording, frozen_dataclass, mapped_wording
+from .clients import Clients, JudgeClient
+from .rate_limit import RateLimiters
+from .replay import Recorder, VerdictCache
 
 # --- the cost of judges ---------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
-from evalgate.judges.base import JudgeRequest, Vote
 from evalgate.model import (
     AgentDetails,
     Attachment,
@@ -34,6 +33,7 @@ from evalgate.model import (
 )
 from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass, member
+from .base import JudgeRequest, Vote
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")

@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import models
-from evalgate.judges.base import RETRIABLE, JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
 from evalgate.values import Sentence, frozen_dataclass
+from . import models
+from .base import RETRIABLE, JudgeFailed, JudgeFailure, JudgeFailureKind
 
 Reply = TypeVar("Reply")
 

@@ -18,7 +18,10 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.formats import fingerprints
-from evalgate.judges.base import (
+from evalgate.model import Text, shapes
+from evalgate.system.files import new_file
+from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
+from .base import (
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -28,9 +31,6 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text, shapes
-from evalgate.system.files import new_file
-from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
 
 FORMAT = 1
 

@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from evalgate.judges import base as judges_base
-from evalgate.judges.base import (
+from evalgate.model import Text
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
+from . import base as judges_base
+from .base import (
     Judge,
     JudgeDriver,
     JudgeFailure,
@@ -21,8 +23,6 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text
-from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
 
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
-from evalgate.model import ToolCall
 from evalgate.text import diff, plain
 from evalgate.values import Json
+from . import ToolCall
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
 

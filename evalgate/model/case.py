@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from evalgate.errors import Place
-from evalgate.model.conversation import Invocation, Rubric
 from evalgate.values import Json, digest, frozen_dataclass
+from .conversation import Invocation, Rubric
 
 TRAJECTORY = "tool_trajectory_avg_score"
 """The only criterion that compares tool calls."""

@@ -10,11 +10,11 @@ from dataclasses import field, replace
 from pydantic import BaseModel, Field
 
 from evalgate.errors import Place
-from evalgate.model.case import CriterionUse
-from evalgate.model.deviations import OURS, Deviations
-from evalgate.model.run import CaseVerdict, Quarantine, Run, VerdictKind
-from evalgate.model.trial import CaseKey
 from evalgate.values import Wording, frozen_dataclass
+from .case import CriterionUse
+from .deviations import OURS, Deviations
+from .run import CaseVerdict, Quarantine, Run, VerdictKind
+from .trial import CaseKey
 
 
 class FailOn(enum.StrEnum):

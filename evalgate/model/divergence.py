@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalgate.model import Content, Divergence, Invocation, Part, ToolCall, ToolResponse
+from . import Content, Divergence, Invocation, Part, ToolCall, ToolResponse
 
 
 def compare(

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from evalgate.model.shapes import Wire
 from evalgate.system import patterns
 from evalgate.values import Json
+from .shapes import Wire
 
 
 class Absence(enum.Enum):

@@ -7,8 +7,9 @@ from dataclasses import field
 from typing import TypedDict
 
 from evalgate.errors import ExitCode, Problem, below
-from evalgate.model.calibration import CriterionJudge, JudgedCriterion
-from evalgate.model.comparison import (
+from evalgate.values import frozen_dataclass
+from .calibration import CriterionJudge, JudgedCriterion
+from .comparison import (
     BaseOrigin,
     BaseSource,
     Comparison,
@@ -16,9 +17,8 @@ from evalgate.model.comparison import (
     Policy,
     Verdict,
 )
-from evalgate.model.run import Run, VerdictKind
-from evalgate.model.trial import CaseKey
-from evalgate.values import frozen_dataclass
+from .run import Run, VerdictKind
+from .trial import CaseKey
 
 
 @frozen_dataclass

@@ -9,10 +9,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from evalgate.model.case import Suite
-from evalgate.model.conversation import Seconds
-from evalgate.model.trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 from evalgate.values import Wording, frozen_dataclass
+from .case import Suite
+from .conversation import Seconds
+from .trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 
 MOST_COUNT = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""

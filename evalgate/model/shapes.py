@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, alias_generators
 from pydantic_core import PydanticCustomError
 
-from evalgate.model.conversation import MOST_SECONDS
-from evalgate.model.run import MOST_COUNT
 from evalgate.values import JsonObject
+from .conversation import MOST_SECONDS
+from .run import MOST_COUNT
 
 
 def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:

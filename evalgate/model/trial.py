@@ -10,10 +10,10 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field
 
-from evalgate.model.case import Case
-from evalgate.model.conversation import Invocation
 from evalgate.text import plain
 from evalgate.values import Json, Sentence, Wording, frozen_dataclass
+from .case import Case
+from .conversation import Invocation
 
 WHY_WIDTH = 300
 """The most characters of an agent's failure message."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from evalgate.model import (
+from . import (
     Grade,
     Invocation,
     NotEvaluated,

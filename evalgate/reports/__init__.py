@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from evalgate.extensions import Table
 from evalgate.model import FailureCause, Report
-from evalgate.reports import (
+from evalgate.values import frozen_dataclass
+from . import (
     annotations as reports_annotations,
     comment,
     html_report,
@@ -16,7 +17,6 @@ from evalgate.reports import (
     view,
     wording,
 )
-from evalgate.values import frozen_dataclass
 
 
 @frozen_dataclass

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from evalgate.model import AgentDescription, Report, Run
-from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import DiffPiece
 from evalgate.values import frozen_dataclass
+from .phrases import phrase
 
 NAME = 60
 TEXT = 100_000

@@ -10,11 +10,11 @@ from statistics import fmean
 
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report, run as model_run
-from evalgate.reports import edits, view, wording
-from evalgate.reports.phrases import phrase
-from evalgate.reports.view import Remark
 from evalgate.text import plain, workflow_commands
 from evalgate.values import grouped
+from . import edits, view, wording
+from .phrases import phrase
+from .view import Remark
 
 REASON_LIMIT = 1_000
 NAMES = 1_000

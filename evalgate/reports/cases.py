@@ -33,10 +33,10 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
+from .phrases import phrase
 
 TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
     VerdictKind.FAIL: "within_pass_rate",

@@ -8,12 +8,12 @@ from functools import lru_cache
 
 from evalgate.model import FailureCause, Finding, ToolCall, VerdictKind, call_diff
 from evalgate.model.call_diff import CallPair
-from evalgate.reports import turns, wording
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import grouped
+from . import turns, wording
+from .cases import CaseView
+from .phrases import phrase
 
 LIMIT = 160
 NAMED_ARGUMENTS = 3

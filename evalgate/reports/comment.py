@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
-from evalgate.reports import (
+from evalgate.results.labels import CaseLabel
+from evalgate.text import diff, markdown, plain, templates, words
+from evalgate.text.diff import DiffPiece
+from evalgate.text.markdown import Item
+from evalgate.text.templates import Safe
+from evalgate.values import frozen_dataclass, grouped
+from . import (
     agent_changes,
     cases as reports_cases,
     edits,
@@ -18,15 +24,9 @@ from evalgate.reports import (
     view,
     wording,
 )
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
-from evalgate.reports.view import View
-from evalgate.results.labels import CaseLabel
-from evalgate.text import diff, markdown, plain, templates, words
-from evalgate.text.diff import DiffPiece
-from evalgate.text.markdown import Item
-from evalgate.text.templates import Safe
-from evalgate.values import frozen_dataclass, grouped
+from .cases import CaseView
+from .phrases import phrase
+from .view import View
 
 COMMENT_LIMIT = 65_536
 RESERVED = 1_536

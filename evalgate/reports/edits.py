@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from evalgate import errors
 from evalgate.errors import Problem
 from evalgate.model import EditKind, Edits, GateEdit
-from evalgate.reports.phrases import phrase
 from evalgate.text import words
 from evalgate.values import JsonObject, grouped
+from .phrases import phrase
 
 Mark = Callable[[str], str]
 """Spells names and values."""

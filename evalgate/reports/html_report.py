@@ -8,7 +8,10 @@ import math
 from typing import Any
 
 from evalgate.model import Book, Cell, Report, call_diff
-from evalgate.reports import (
+from evalgate.text import diff, plain, templates, words
+from evalgate.text.templates import Safe
+from evalgate.values import JsonObject
+from . import (
     agent_changes,
     cases,
     edits,
@@ -18,10 +21,7 @@ from evalgate.reports import (
     view,
     wording,
 )
-from evalgate.reports.phrases import phrase
-from evalgate.text import diff, plain, templates, words
-from evalgate.text.templates import Safe
-from evalgate.values import JsonObject
+from .phrases import phrase
 
 LIMIT = 48 * 1000 * 1000
 """Characters of conversations, packed."""

@@ -17,13 +17,13 @@ from evalgate.model import (
     VerdictKind,
     call_diff,
 )
-from evalgate.reports import causes, turns, view, wording
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
-from evalgate.reports.turns import Turn
 from evalgate.results import labels
 from evalgate.text import plain, words
 from evalgate.values import grouped
+from . import causes, turns, view, wording
+from .cases import CaseView
+from .phrases import phrase
+from .turns import Turn
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000

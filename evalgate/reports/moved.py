@@ -19,11 +19,11 @@ from evalgate.model import (
     VerdictKind,
     turn_score,
 )
-from evalgate.reports.cases import CaseSide, CaseView
-from evalgate.reports.phrases import phrase
-from evalgate.reports.turns import Turn
-from evalgate.reports.view import View
 from evalgate.text import plain, words
+from .cases import CaseSide, CaseView
+from .phrases import phrase
+from .turns import Turn
+from .view import View
 
 DUST = 1e-9
 NAME_WIDTH = 60

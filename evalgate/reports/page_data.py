@@ -31,13 +31,13 @@ from evalgate.model import (
     Transcript,
     VerdictKind,
 )
-from evalgate.reports import cases, causes, turns, wording
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
-from evalgate.reports.view import View
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, grouped, mapped_texts
+from . import cases, causes, turns, wording
+from .cases import CaseView
+from .phrases import phrase
+from .view import View
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from evalgate.model import CriterionVerdict, Finding, Links, Report, Score, VerdictKind
-from evalgate.reports import view
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, digest_of
+from . import view
+from .cases import CaseView
+from .phrases import phrase
 
 LIMIT = 5_000
 """GitHub's limit of results per file."""

@@ -27,10 +27,10 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
+from .phrases import phrase
 
 
 def with_reasons(

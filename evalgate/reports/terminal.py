@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Report, VerdictKind, call_diff
-from evalgate.reports import agent_changes, cases, edits, moved, turns, view, wording
-from evalgate.reports.cases import CaseView
-from evalgate.reports.moved import Fall
-from evalgate.reports.phrases import phrase
-from evalgate.reports.turns import Turn
-from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
 from evalgate.values import grouped
+from . import agent_changes, cases, edits, moved, turns, view, wording
+from .cases import CaseView
+from .moved import Fall
+from .phrases import phrase
+from .turns import Turn
+from .view import View
 
 GROUPS = 50
 FULL_DIFFERENCES = 10

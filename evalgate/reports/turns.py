@@ -20,10 +20,10 @@ from evalgate.model import (
     divergence,
     turn_score,
 )
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.text import diff, plain
 from evalgate.values import frozen_dataclass
+from .cases import CaseView
+from .phrases import phrase
 
 QUOTE_WIDTH = 160
 TRAJECTORY = "tool_trajectory_avg_score"

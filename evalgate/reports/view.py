@@ -25,13 +25,13 @@ from evalgate.model import (
     VerdictKind,
     run as model_run,
 )
-from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import markdown, plain, words
 from evalgate.values import frozen_dataclass, grouped
+from . import cases as reports_cases, causes as reports_causes, edits, wording
+from .cases import CaseView
+from .phrases import phrase
 
 UNKNOWN = "-"
 LISTED = 8

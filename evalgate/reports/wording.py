@@ -28,13 +28,13 @@ from evalgate.model import (
     ThresholdRule,
     VerdictKind,
 )
-from evalgate.reports import cases as reports_cases, edits
-from evalgate.reports.cases import CaseView
-from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import Wording
+from . import cases as reports_cases, edits
+from .cases import CaseView
+from .phrases import phrase
 
 REASON_LIMIT = 600
 WHY_LIMIT = 600

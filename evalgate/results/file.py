@@ -52,10 +52,10 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS
-from evalgate.results import labels, shapes
-from evalgate.results.labels import CaseLabel
-from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, T, frozen_dataclass, member
+from . import labels, shapes
+from .labels import CaseLabel
+from .shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 
 SCHEMA_VERSION = 5
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]

@@ -39,15 +39,15 @@ from evalgate.model import (
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
-from evalgate.results import file as results_file, kept, output, shapes
-from evalgate.results.file import Stored
-from evalgate.results.output import Unreadable
-from evalgate.results.shapes import entry
 from evalgate.system import git
 from evalgate.system.files import new_file
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
+from . import file as results_file, kept, output, shapes
+from .file import Stored
+from .output import Unreadable
+from .shapes import entry
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50

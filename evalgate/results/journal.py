@@ -25,8 +25,8 @@ from pydantic_core import from_json
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDetails, Grade, Inputs, Outcome, Transcript, Trial, TrialKey
-from evalgate.results import output, shapes
 from evalgate.values import Json, JsonObject, Redactor, mapped_json
+from . import output, shapes
 
 VERSION = 2
 _FINISHED = {"finished": True}

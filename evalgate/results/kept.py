@@ -16,11 +16,11 @@ from evalgate import errors
 from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
-from evalgate.results import labels as results_labels, output
-from evalgate.results.labels import CaseLabel
-from evalgate.results.output import RESULTS
 from evalgate.system.files import new_file
 from evalgate.values import Redactor, grouped
+from . import labels as results_labels, output
+from .labels import CaseLabel
+from .output import RESULTS
 
 FOLDER = ".evalgate"
 RUNS = f"{FOLDER}/runs"

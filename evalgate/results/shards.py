@@ -33,10 +33,10 @@ from evalgate.model import (
     cases_of,
     run as model_run,
 )
-from evalgate.results import file as results_file
-from evalgate.results.file import Stored, StoredOutcomes, merge
 from evalgate.text import plain, words
 from evalgate.values import grouped
+from . import file as results_file
+from .file import Stored, StoredOutcomes, merge
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])

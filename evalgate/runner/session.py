@@ -49,15 +49,15 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.results.journal import Journal
-from evalgate.runner import budget, trials
-from evalgate.runner.budget import Budget
-from evalgate.runner.inputs import SideInputs
-from evalgate.runner.trials import FairTasks, Outage, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
 from evalgate.values import Wording, without
 from evalgate.worker.inputs import EVERYTHING
+from . import budget, trials
+from .budget import Budget
+from .inputs import SideInputs
+from .trials import FairTasks, Outage, Round, Task, TrialRunner
 
 
 def grade(

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Question
 from evalgate.model import ConversationScenario, Invocation, Persona, SimulatorUse
-from evalgate.simulation import personas
 from evalgate.text import templates
 from evalgate.values import JsonObject, without
+from . import personas
 
 VERSION = f"1.{personas.VERSION}"
 

@@ -31,10 +31,10 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.model.deviations import OURS, Deviations
-from evalgate.simulation import prompt
-from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
 from evalgate.values import Environ, Json
+from . import prompt
+from .prompt import Script
 
 UserSimulator: TypeAlias = Callable[[Sequence[Invocation]], Content | Ending | None]
 """One simulated user in one conversation: its message after the turns so far, or how the

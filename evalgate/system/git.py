@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
-from evalgate.system import process, redact
-from evalgate.system.process import ChildStartError
 from evalgate.values import Environ, frozen_dataclass, matches_any
+from . import process, redact
+from .process import ChildStartError
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock

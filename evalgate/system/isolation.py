@@ -29,8 +29,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from evalgate.errors import UnavailableError
-from evalgate.system import redact
 from evalgate.values import Environ, Log, frozen_dataclass, matches_any
+from . import redact
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""

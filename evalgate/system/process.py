@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from evalgate.system import isolation
 from evalgate.values import Environ, frozen_dataclass, without
+from . import isolation
 
 try:
     import resource

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from evalgate.system import http, process, python_needs, redact, seals
-from evalgate.system.isolation import Sandbox
-from evalgate.system.python_needs import NeedKind, Needs, PythonRule
-from evalgate.system.seals import Seals
 from evalgate.values import Environ, Log, digest_of, frozen_dataclass
+from . import http, process, python_needs, redact, seals
+from .isolation import Sandbox
+from .python_needs import NeedKind, Needs, PythonRule
+from .seals import Seals
 
 INSTALL_TIMEOUT_S = 1800.0
 SILENCE_S = 30.0

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from pathlib import Path
 
-from evalgate.system import isolation
-from evalgate.system.files import new_file
 from evalgate.values import JsonObject, frozen_dataclass
+from . import isolation
+from .files import new_file
 
 BYTECODE = "__pycache__"
 THREADS = min(4, os.cpu_count() or 1)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
+from . import plain, words
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 from urllib.parse import quote
 
-from evalgate.text import plain
+from . import plain
 
 SPLIT = "\u200b"
 ISOLATE = "\u2068"

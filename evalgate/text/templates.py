@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from markupsafe import Markup
 
-from evalgate.text import markdown, plain, words
 from evalgate.values import Json, Sentence
+from . import markdown, plain, words
 
 if TYPE_CHECKING:
     from jinja2 import Environment

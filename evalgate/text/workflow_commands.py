@@ -4,7 +4,7 @@ early."""
 from __future__ import annotations
 
 from evalgate.errors import Problem
-from evalgate.text import plain
+from . import plain
 
 
 def render_command(kind: str, message: str, **properties: str | int | None) -> str:

@@ -24,8 +24,6 @@ from evalgate.agents.base import (
     ToolReply,
     Unmatched,
 )
-from evalgate.agents.tools import cassette
-from evalgate.agents.tools.cassette import RecordedCall
 from evalgate.config import yaml
 from evalgate.config.gate_file import short_form
 from evalgate.config.yaml import Locator
@@ -41,6 +39,8 @@ from evalgate.values import (
     mapped_texts,
     matches_any,
 )
+from . import cassette
+from .cassette import RecordedCall
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]

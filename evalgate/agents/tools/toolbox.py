@@ -12,9 +12,6 @@ from pathlib import Path
 
 from evalgate import agents, errors
 from evalgate.agents.base import DriverTools, ToolMode
-from evalgate.agents.tools import cassette, mocks as tools_mocks
-from evalgate.agents.tools.cassette import CassetteError, RecordedCall
-from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
@@ -24,6 +21,9 @@ from evalgate.system import redact as system_redact
 from evalgate.system.files import new_file
 from evalgate.text import words
 from evalgate.values import Environ, Redactor
+from . import cassette, mocks as tools_mocks
+from .cassette import CassetteError, RecordedCall
+from .mocks import ConversationTools, MockFile, MockReading, MockRules
 
 
 class Toolbox:

@@ -16,8 +16,8 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.formats import rewrite
 from evalgate.values import JsonObject
-from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.read import LOCAL_APP
+from .resources import ServerResources
 
 NAME = "evalgate"
 CLIENTS = {
@@ -84,7 +84,7 @@ def _serve(root: Path, port: int | None, **options: Any) -> int:
         raise ConfigError(f"{root} is not a folder")
     resources = ServerResources(root, **options)
     try:
-        from evalgate.wings.assistant import server  # noqa: PLC0415 - an extra
+        from . import server  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"`{error.name}` is not installed", hint=extensions.install_command("mcp")

@@ -20,8 +20,8 @@ from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import JsonObject
-from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces.edit import CODES, Refused, refusal
+from .resources import ServerResources
 
 MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""

@@ -20,10 +20,10 @@ from evalgate.system import loopback
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
 from evalgate.values import digest_of
-from evalgate.wings.assistant.operations import Operation
-from evalgate.wings.assistant.resources import ServerResources
-from evalgate.wings.assistant.tools import Tool, ToolAnswer, error_of, tools
 from evalgate.wings.ces.edit import Refused
+from .operations import Operation
+from .resources import ServerResources
+from .tools import Tool, ToolAnswer, error_of, tools
 
 
 def server_of(resources: ServerResources) -> Server[Any]:

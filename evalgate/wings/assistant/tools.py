@@ -11,13 +11,13 @@ from typing import Any, Literal
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.assistant.eval_cases import EvalCases
-from evalgate.wings.assistant.operations import Operation, Operations
-from evalgate.wings.assistant.resources import ServerResources
 from evalgate.wings.ces import read, shapes
 from evalgate.wings.ces.edit import CODES, Refused
 from evalgate.wings.ces.read import COLLECTION_OF, Kind
 from evalgate.wings.ces.resources import Done
+from .eval_cases import EvalCases
+from .operations import Operation, Operations
+from .resources import ServerResources
 
 RELAXATIONS = "evalgate/relaxations"
 CHANGES = "evalgate/changes"

@@ -21,7 +21,7 @@ from evalgate.gate import edit, prepare, progress
 from evalgate.results import output
 from evalgate.system import redact
 from evalgate.text import plain, words
-from evalgate.wings.author import generate as author_generate
+from . import generate as author_generate
 
 FILE_SUFFIXES = (".evalset.json", ".test.json")
 GENERATE_SETTINGS = (

@@ -20,7 +20,7 @@ from evalgate.formats.base import Format
 from evalgate.model import Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
 from evalgate.model.calibration import SCHEMA_VERSION
 from evalgate.values import JsonObject
-from evalgate.wings.calibrate import agreement
+from . import agreement
 
 LABELS = "labels.jsonl"
 _FILE = TypeAdapter(Calibration)

@@ -34,9 +34,9 @@ from evalgate.results import file
 from evalgate.runner import session
 from evalgate.text import plain, words
 from evalgate.values import Environ, Log, frozen_dataclass, grouped
-from evalgate.wings.calibrate import agreement, evidence, labels
-from evalgate.wings.calibrate.evidence import LabelledItem, LabelledVerdict
-from evalgate.wings.calibrate.labels import LabelsReading
+from . import agreement, evidence, labels
+from .evidence import LabelledItem, LabelledVerdict
+from .labels import LabelsReading
 
 MAX_THREADS = 16
 SEED = 0

@@ -17,13 +17,13 @@ from evalgate.gate import prepare
 from evalgate.model import Calibration
 from evalgate.results import file, output
 from evalgate.text import plain, words
-from evalgate.wings.calibrate import (
+from . import (
     agreement,
     apply,
     calibrate,
     labels as calibration_labels,
 )
-from evalgate.wings.calibrate.calibrate import JudgeAnswers
+from .calibrate import JudgeAnswers
 
 FILE_NAME = "calibration.json"
 RESULTS = "results.json"

@@ -27,8 +27,8 @@ from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass, without
-from evalgate.wings.calibrate import labels
-from evalgate.wings.calibrate.labels import PLACE_UNKNOWN, Label, LabelProblem
+from . import labels
+from .labels import PLACE_UNKNOWN, Label, LabelProblem
 
 
 @frozen_dataclass

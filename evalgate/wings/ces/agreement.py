@@ -10,9 +10,9 @@ from evalgate.model import Report, Run
 from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
 from evalgate.values import frozen_dataclass
-from evalgate.wings.ces import outcomes, results
-from evalgate.wings.ces.outcomes import Check
-from evalgate.wings.ces.shapes import EvaluationResult, Outcome
+from . import outcomes, results
+from .outcomes import Check
+from .shapes import EvaluationResult, Outcome
 
 MOST = 50
 """The most differences in the list."""

@@ -27,11 +27,11 @@ from evalgate.model import (
 )
 from evalgate.model.json_match import MISSING
 from evalgate.values import Json, JsonObject, digest_of, grouped
-from evalgate.wings.ces import compare, cxas, outcomes, read, shapes
-from evalgate.wings.ces.cxas import TRANSFER, Simulation
-from evalgate.wings.ces.outcomes import Plan, expectations_of
-from evalgate.wings.ces.read import AppEvaluation, Kind, Library, Resource
-from evalgate.wings.ces.shapes import (
+from . import compare, cxas, outcomes, read, shapes
+from .cxas import TRANSFER, Simulation
+from .outcomes import Plan, expectations_of
+from .read import AppEvaluation, Kind, Library, Resource
+from .shapes import (
     AgentTransfer,
     Chunk,
     Evaluation,

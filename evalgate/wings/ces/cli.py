@@ -17,9 +17,9 @@ from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.gate import run, waiting
 from evalgate.text import plain, words
-from evalgate.wings.ces import agreement, compare, files as ces_files
-from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.files import AppFiles, Difference, Done
+from . import agreement, compare, files as ces_files
+from .edit import Refused
+from .files import AppFiles, Difference, Done
 
 
 @click.command("diff")

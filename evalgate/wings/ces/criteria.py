@@ -30,8 +30,8 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
-from evalgate.wings.ces import outcomes
-from evalgate.wings.ces.outcomes import (
+from . import outcomes
+from .outcomes import (
     Check,
     JudgeQuestion,
     Kind,
@@ -39,7 +39,7 @@ from evalgate.wings.ces.outcomes import (
     Verdict,
     VerdictSource,
 )
-from evalgate.wings.ces.shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
+from .shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
 
 def no_evaluation() -> NotEvaluated:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from evalgate.values import JsonObject, digest_of
-from evalgate.wings.ces.shapes import (
+from .shapes import (
     MOST_TURNS,
     AgentTransfer,
     Chunk,

@@ -55,9 +55,9 @@ from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
 from evalgate.values import Json, JsonObject
-from evalgate.wings.ces import read, shapes
-from evalgate.wings.ces.cxas import TRANSFER
-from evalgate.wings.ces.live import (
+from . import read, shapes
+from .cxas import TRANSFER
+from .live import (
     Live,
     LiveFailed,
     address,
@@ -65,9 +65,9 @@ from evalgate.wings.ces.live import (
     mask,
     move_to_app,
 )
-from evalgate.wings.ces.outcomes import Plan, tool_name
-from evalgate.wings.ces.read import APP_NAME, Kind
-from evalgate.wings.ces.shapes import (
+from .outcomes import Plan, tool_name
+from .read import APP_NAME, Kind
+from .shapes import (
     ErrorType,
     Evaluation,
     EvaluationErrorInfo,

@@ -17,8 +17,8 @@ from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, without
-from evalgate.wings.ces import compare, shapes
-from evalgate.wings.ces.shapes import Handling, Proto
+from . import compare, shapes
+from .shapes import Handling, Proto
 
 EVERYTHING = "*"
 

@@ -17,11 +17,11 @@ from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Unavailabl
 from evalgate.results import kept, output
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, digest_of, frozen_dataclass, without
-from evalgate.wings.ces import compare, edit, live, read, shapes
-from evalgate.wings.ces.compare import FieldChange
-from evalgate.wings.ces.edit import Refused
-from evalgate.wings.ces.live import Live, LiveFailed
-from evalgate.wings.ces.read import (
+from . import compare, edit, live, read, shapes
+from .compare import FieldChange
+from .edit import Refused
+from .live import Live, LiveFailed
+from .read import (
     APP_NAME,
     COLLECTION_OF,
     WRITABLE,
@@ -30,7 +30,7 @@ from evalgate.wings.ces.read import (
     Library,
     Resource,
 )
-from evalgate.wings.ces.resources import ID, Resources
+from .resources import ID, Resources
 
 
 @frozen_dataclass

@@ -15,10 +15,10 @@ from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass, without
-from evalgate.wings.ces import cases, outcomes, read
-from evalgate.wings.ces.cxas import Simulation, ToolTest
-from evalgate.wings.ces.read import Kind, Resource
-from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
+from . import cases, outcomes, read
+from .cxas import Simulation, ToolTest
+from .read import Kind, Resource
+from .shapes import Evaluation, EvaluationDataset, Golden, Scenario
 
 MOST_SNIFFED = 2000
 """The most files that are opened; files in folders of CES come first."""

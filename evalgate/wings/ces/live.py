@@ -16,9 +16,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 from evalgate.values import Environ, Json, JsonObject
-from evalgate.wings.ces import shapes
-from evalgate.wings.ces.read import APP_NAME
-from evalgate.wings.ces.shapes import Proto
+from . import shapes
+from .read import APP_NAME
+from .shapes import Proto
 
 ENDPOINT = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE = "CES_API_ENDPOINT"

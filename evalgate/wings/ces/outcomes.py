@@ -23,9 +23,9 @@ from evalgate.model import (
 )
 from evalgate.model.json_match import Matcher
 from evalgate.values import Json, JsonObject, Sentence, Wording, frozen_dataclass
-from evalgate.wings.ces import compare, read, shapes
-from evalgate.wings.ces.cxas import TRANSFER
-from evalgate.wings.ces.shapes import (
+from . import compare, read, shapes
+from .cxas import TRANSFER
+from .shapes import (
     AgentTransfer,
     Chunk,
     ComparisonType,

@@ -26,9 +26,9 @@ from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import cxas, shapes
-from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTests
-from evalgate.wings.ces.shapes import (
+from . import cxas, shapes
+from .cxas import Conversations, Simulation, Simulations, ToolTests
+from .shapes import (
     Evaluation,
     EvaluationDataset,
     EvaluationExpectation,

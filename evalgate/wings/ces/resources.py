@@ -30,9 +30,9 @@ from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
-from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
-from evalgate.wings.ces.edit import Refused, refusal
-from evalgate.wings.ces.read import (
+from . import compare, edit, format as ces_format, read, shapes
+from .edit import Refused, refusal
+from .read import (
     APP_NAME,
     COLLECTION_OF,
     WRITABLE,
@@ -41,7 +41,7 @@ from evalgate.wings.ces.read import (
     Reading,
     Resource,
 )
-from evalgate.wings.ces.shapes import Proto
+from .shapes import Proto
 
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")

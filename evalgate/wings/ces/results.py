@@ -26,10 +26,10 @@ from evalgate.model import (
 )
 from evalgate.reports import Renderer
 from evalgate.values import JsonObject, frozen_dataclass, grouped
-from evalgate.wings.ces import criteria, outcomes
-from evalgate.wings.ces.cxas import TRANSFER
-from evalgate.wings.ces.outcomes import Plan, tool_name
-from evalgate.wings.ces.shapes import (
+from . import criteria, outcomes
+from .cxas import TRANSFER
+from .outcomes import Plan, tool_name
+from .shapes import (
     AggregatedMetrics,
     ErrorType,
     EvaluationErrorInfo,

@@ -378,4 +378,4 @@ def _field(kind: Any, definition: JsonObject) -> tuple[Any, Any]:
 
 globals().update(_read_shapes())
 if TYPE_CHECKING:
-    from evalgate.wings.ces.messages import *  # noqa: F403 - all of them
+    from .messages import *  # noqa: F403 - all of them

@@ -36,8 +36,8 @@ from evalgate.model import (
 )
 from evalgate.system import isolation
 from evalgate.values import Json, JsonObject, digest_of, grouped
-from evalgate.wings.pytest import guest
-from evalgate.wings.pytest.guest import Guest
+from . import guest
+from .guest import Guest
 
 TEST_FILE = ".test.json"
 GATE_FILES = ("evalgate.yml", ".github/evalgate.yml")

@@ -24,7 +24,7 @@ from evalgate.errors import ConfigError, EvalgateError
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, mapped_json
-from evalgate.wings.ui.workspace import LATEST, Workspace
+from .workspace import LATEST, Workspace
 
 MOST_BYTES = 8 * 1024 * 1024
 """The longest body of one request."""

@@ -47,8 +47,8 @@ def ui(port: int, read_only: bool, no_open: bool, **values: Any) -> int:
     expect, and chat with the agent. Only this machine can connect, with the address that is
     printed."""
     try:
-        from evalgate.wings.ui import app  # noqa: PLC0415 - an extra
-        from evalgate.wings.ui.workspace import Workspace  # noqa: PLC0415 - takes long to load
+        from . import app  # noqa: PLC0415 - an extra
+        from .workspace import Workspace  # noqa: PLC0415 - takes long to load
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"`{error.name}` is not installed", hint=extensions.install_command("ui")

@@ -45,8 +45,8 @@ from evalgate.system import redact
 from evalgate.text import templates
 from evalgate.text.templates import Safe
 from evalgate.values import JsonObject
-from evalgate.wings.ui.chat import Chat
-from evalgate.wings.ui.running import Running
+from .chat import Chat
+from .running import Running
 
 LATEST = ""
 """Used as the name of a run: the newest results of each case."""

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from evalgate.worker import pipe
-
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 

@@ -22,7 +22,6 @@ from functools import wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from evalgate.worker import description, errors, pipe, python, server, tools
-
 from . import programs
 from .programs import Program
 

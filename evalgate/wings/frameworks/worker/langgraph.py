@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from typing import Any, get_args
 
 from evalgate.worker import pipe
-
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 

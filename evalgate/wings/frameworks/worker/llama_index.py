@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from evalgate.worker import pipe
-
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 

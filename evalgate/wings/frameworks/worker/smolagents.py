@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any
 
 from evalgate.worker import pipe, tools
-
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 

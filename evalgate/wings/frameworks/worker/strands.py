@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any
 
 from evalgate.worker import pipe
-
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 

@@ -4,7 +4,6 @@ from google.adk.agents import LlmAgent
 from scripted_llm import ScriptedLlm
 
 import adk_nested.words
-
 from . import words
 
 assert words.WORD is adk_nested.words.WORD is nested.deep.adk_nested.words.WORD is agent.words.WORD
