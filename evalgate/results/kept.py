@@ -17,7 +17,7 @@ from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.system.files import new_file
-from evalgate.values import Redactor, grouped
+from evalgate.values import Redactor, T, grouped
 from . import labels as results_labels, output
 from .labels import CaseLabel
 from .output import RESULTS
@@ -139,8 +139,16 @@ def write(
 
 
 def _kept_run(report: Report, folder: Path, *, selected: bool) -> KeptRun:
+    """The description of a run. An interrupted one has no results of the cases that it did not
+    begin."""
     run = report.run
-    suites = [suite for suite in report.verdict.suites if suite.cases]
+    begun_keys = {trial.key.case for trial in run.trials}
+    cases = [
+        case
+        for suite in report.verdict.suites
+        for case in suite.cases
+        if run.complete or case.key in begun_keys
+    ]
     case_labels = results_labels.labels_of(report)
     return KeptRun(
         folder=folder,
@@ -152,12 +160,14 @@ def _kept_run(report: Report, folder: Path, *, selected: bool) -> KeptRun:
         complete=run.complete,
         selected=selected,
         verdict=report.verdict.kind,
-        cases={suite.suite: {case.case_id: case.kind for case in suite.cases} for suite in suites},
-        labels={
-            suite.suite: {case.case_id: case_labels[case.key] for case in suite.cases}
-            for suite in suites
-        },
+        cases=_by_suite((case.key, case.kind) for case in cases),
+        labels=_by_suite((case.key, case_labels[case.key]) for case in cases),
     )
+
+
+def _by_suite(pairs: Iterable[tuple[CaseKey, T]]) -> dict[str, dict[str, T]]:
+    groups = grouped((suite, (case, fact)) for (suite, case), fact in pairs)
+    return {suite: dict(facts) for suite, facts in groups.items()}
 
 
 def _make_folder(root: Path, commit: str, moment: datetime) -> Path:

@@ -301,6 +301,8 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            room = ".".join(path.relative_to(ROOT).parts[: -node.level]) if node.level else ""
+            module = ".".join(filter(None, (room, node.module)))
+            names |= {module, *(f"{module}.{each.name}" for each in node.names)}
     return names

@@ -131,7 +131,8 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
           "desk.py": "def look():\n    import anthropic\n", "sum.py": "print(int(input()) + 1)\n"},
          {"driver": "python", "call": "main:__main__"}),
         ({"main.py": "import click, openai\n@click.command()\n@click.argument('prompt')\n"
-          "def main(prompt):\n    print('hello', prompt)\nif __name__ == '__main__':\n    main()\n", "openai.py": ""},
+          "def main(prompt):\n    print('hello', prompt)\nif __name__ == '__main__':\n    main()\n", "openai.py": "",
+          "evalgate.yml": f"python: {sys.executable}\n"},  # which has Click
          {"driver": "python", "call": "main:__main__"}),
     ],
 )  # fmt: skip

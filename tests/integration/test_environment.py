@@ -519,7 +519,7 @@ def test_a_long_installation_is_heard_of(place: Place, monkeypatch: pytest.Monke
     with pytest.raises(InstallFailed):
         place.provide()
     told = [line for line in place.log if line.startswith("still installing after 0 s")]
-    assert len(told) > 3
+    assert len(told) > 1
     assert "very-secret-word" not in str(told)
 
 

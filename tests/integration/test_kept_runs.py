@@ -302,6 +302,15 @@ def test_what_failed_in_an_interrupted_run_is_tried_again(slow: Repository) -> N
     assert slow.results()["verdict"]["reason"].startswith("1 of 3 cases failed")
 
 
+def test_cases_that_an_interrupted_run_did_not_begin_keep_their_results(slow: Repository) -> None:
+    slow.call("run")
+    whole = slow.call("show", "case_2")
+    slow.write("agent.py", (slow.root / "agent.py").read_text() + "# edited\n")
+    (slow.root / "evalgate-report/journal.jsonl").unlink()
+    interrupt(slow)
+    assert slow.call("show", "case_2") == whole
+
+
 def test_a_journal_that_a_commit_brings_along_is_not_continued(slow: Repository) -> None:
     interrupt(slow)
     shutil.rmtree(slow.log.parent / "cache")

@@ -518,4 +518,4 @@ def test_a_tool_that_blocks_stops_its_own_conversation_only(opened, driver: str)
         error = blocked.exception()
     assert isinstance(error, AgentFailed)
     assert error.failure.kind is FailureKind.TIMEOUT
-    assert error.failure.message.endswith("s for the turn, while the tool 'block' was running")
+    assert error.failure.message.endswith(" (`turn-timeout`), while the tool 'block' was running")
