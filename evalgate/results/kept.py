@@ -128,7 +128,7 @@ def write(
         return files, (errors.warning("not-kept", message, Place(RUNS)), *problems)
     earlier = runs(root)
     files, problems = output.write_all(texts, folder)
-    run = _kept_run(report, folder, selected=is_selected)
+    run = _kept_run(report, folder, earlier, selected=is_selected)
     if _may_replace(run, earlier, to):
         run = run.model_copy(update={"shown_in": str(to)})
         files, link_problems = _link_files(files, to)
@@ -138,16 +138,21 @@ def write(
     return files, (*problems, *([problem] if problem is not None else ()))
 
 
-def _kept_run(report: Report, folder: Path, *, selected: bool) -> KeptRun:
-    """The description of a run. An interrupted one has no results of the cases that it did not
-    begin."""
+def _kept_run(
+    report: Report, folder: Path, earlier: Iterable[KeptRun], *, selected: bool
+) -> KeptRun:
+    """The description of a run. Of cases that an interrupted one did not begin, `earlier` results
+    remain the newest."""
     run = report.run
-    begun_keys = {trial.key.case for trial in run.trials}
+    earlier_keys = {key for earlier_run in earlier for key in earlier_run.outcomes()}
+    unbegun_keys = (
+        set() if run.complete else (earlier_keys - {trial.key.case for trial in run.trials})
+    )
     cases = [
         case
         for suite in report.verdict.suites
         for case in suite.cases
-        if run.complete or case.key in begun_keys
+        if case.key not in unbegun_keys
     ]
     case_labels = results_labels.labels_of(report)
     return KeptRun(

@@ -43,6 +43,7 @@ EXAMPLES = int(os.environ.get("EVALGATE_EXAMPLES", "20"))
 NOTHING = StoredOutcomes({}, {})
 FLAKY = ("flaky", "shaky")
 """They fail, and pass in reruns: of head alone, and of both sides."""
+UNBEGUN = ("never", "cut")
 OUTCOMES = st.dictionaries(
     st.sampled_from(NAMES),
     st.sampled_from(["pass", "fail", "wrong", "error", *FLAKY, "moved", "never", "cut"]),
@@ -156,7 +157,10 @@ class Desk:
             stored_results.read_decided(kept.runs(self.root)[0].results, of=""), None
         )
         assert words_of(alone) == words_of(report)
+        is_interrupted = "never" in outcomes.values()
         for case in view.view_of(report).cases:
+            if is_interrupted and outcomes[case.case_id] in UNBEGUN and case.case_id in self.words:
+                continue  # its earlier results stay the newest
             self.scores.pop(case.case_id, None)
             word = wording.case_word(case)
             if word == "quarantined":
