@@ -101,7 +101,7 @@ class FailureKind(enum.StrEnum):
     START = "start"
     RAISED = "raised"  # an exception while it ran
     MODEL_ERROR = "model_error"  # its model answered with an error instead of content
-    UNAUTHORIZED = "unauthorized"  # 401 or 403: its provider rejects the credentials
+    UNAUTHORIZED = "unauthorized"  # 401, 402, 403 or 407: a service rejects its credentials
     RATE_LIMITED = "rate_limited"  # 429 or a quota
     UNREACHABLE = "unreachable"  # 5xx, connection refused or reset
     TIMEOUT = "timeout"  # a turn or the case took too long

@@ -283,7 +283,6 @@ ComparedCaseEntry: Any = entry(
     "CaseComparison",
     CaseComparison,
     doc=str(CaseComparison.__doc__),
-    without={"quarantined"},
     quarantined=(bool, Field(default=False, description="Shown, and not counted elsewhere.")),
 )
 ComparisonEntry: Any = entry(

@@ -512,14 +512,14 @@ def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(
 
 def test_a_long_installation_is_heard_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_env, "SILENCE_S", 0.001)
-    monkeypatch.setattr(process, "WATCH_S", 0.005)
+    monkeypatch.setattr(process, "WATCH_S", 0.001)
     place.installers["UV_DEFAULT_INDEX"] = "http://user:very-secret-word@127.0.0.1:9/simple"
     place.installers["UV_HTTP_RETRIES"] = "0"
     (place.agent / "requirements.txt").write_text("moonlight\n")
     with pytest.raises(InstallFailed):
         place.provide()
     told = [line for line in place.log if line.startswith("still installing after 0 s")]
-    assert len(told) > 1
+    assert len(told) > 3
     assert "very-secret-word" not in str(told)
 
 
