@@ -16,8 +16,8 @@
   };
   const parts = new Map();
   const part = async number => {
-    const read = () => blocks()[number + 2]; // wholly, once something follows it
-    if (document.readyState === 'loading' && !read()?.nextSibling) await new Promise(done => addEventListener('DOMContentLoaded', done, {once: true}));
+    const read = (place = number) => blocks()[place + 2]; // whole once another one follows, or the page is whole
+    if (document.readyState === 'loading' && !read(number + 1)) await new Promise(done => addEventListener('DOMContentLoaded', done, {once: true}));
     if (!parts.has(number)) parts.set(number, JSON.parse(await unpack(read())));
     if (parts.size > 6) parts.delete(parts.keys().next().value);
     return parts.get(number);
