@@ -95,8 +95,7 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         (
             ASKS_GEMINI,
             {**WORKFLOW, "GOOGLE_API_KEY": ""},
-            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's or Dependabot's pull request, "
-            "or if they do not exist",
+            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's or Dependabot's pull request",
         ),
         # a login, while the agent is imported
         (
