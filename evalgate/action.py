@@ -179,10 +179,6 @@ def _not_an_input(name: str, text: str, inputs: Mapping[str, str]) -> Problem | 
     return Problem(severity=Severity.ERROR, code="unknown-input", message=message, hint=hint)
 
 
-def _workspace(environ: Environ) -> Path:
-    return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
-
-
 def conclude(
     environ: Environ, reason: str, *, is_cancelled: bool = False, journal: Path | None = None
 ) -> int:
@@ -212,7 +208,7 @@ def conclude(
 def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
     """The settings of the workflow and the checkout, and the event. Raises EvalgateError."""
     inputs = read_inputs(environ)
-    root = _workspace(environ) / inputs.get("root", ".")
+    root = events.workspace(environ) / inputs.get("root", ".")
     settings = load.load_settings({**inputs, "root": str(root)})
     load.refuse_job_variables(settings, at_home=False)
     event = events.parse_event(
@@ -224,7 +220,7 @@ def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
 
 def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
     settings, event = _read_request(environ)
-    workspace = _workspace(environ)
+    workspace = events.workspace(environ)
     if settings.mode == "post":
         return _post(environ, settings, event, outcome)
     with _posting(environ, settings, event) as posting:
@@ -289,7 +285,7 @@ def _run_gate(
 def _places(environ: Environ, settings: Settings) -> list[Path]:
     """The paths in the input `results`: in the workspace, where other steps put them, or else below
     `root`."""
-    workspace = _workspace(environ)
+    workspace = events.workspace(environ)
     candidates = [(workspace / place, settings.root / place) for place in settings.results]
     return [
         root_path if root_path.exists() and not workspace_path.exists() else workspace_path

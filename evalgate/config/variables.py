@@ -271,7 +271,7 @@ class AgentVariables:
             empty_text = f"{first_name} is set here but empty"
             if is_terminal(self.environ):
                 return f"{empty_text}{naming}"
-            return f"{empty_text}, as secrets are in a fork's pull request, or if they do not exist{naming}"
+            return f"{empty_text}, as secrets are in a fork's or Dependabot's pull request, or if they do not exist{naming}"
         unset_text = (
             f"{first_name} is not set here"
             if len(names) == 1

@@ -206,10 +206,10 @@ class EarlierSide:
 
 
 def of_workflow(
-    environ: Environ, cache: Path, *, key: bytes, witness: Identity | None = None
+    environ: Environ, folder: Path, *, key: bytes, witness: Identity | None = None
 ) -> Store | None:
-    """The store for the job of a workflow; None elsewhere. A pull request also trusts journals of
-    its base branch. `witness`: needed only without a `key`."""
+    """The store in `folder` for the job of a workflow; None elsewhere. A pull request also trusts
+    journals of its base branch. `witness`: needed only without a `key`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     ref = environ.get("GITHUB_REF", "")
     if not (repository and ref):
@@ -217,7 +217,7 @@ def of_workflow(
     base = environ.get("GITHUB_BASE_REF", "")
     scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
     return Store(
-        folder=cache / FOLDER,
+        folder=folder,
         scope=scopes[0],
         believed=scopes,
         key=key,
@@ -483,28 +483,23 @@ def _tree(top: Path, settings: Settings, context: Context) -> Snapshot:
 
 
 def _store(rules: Rules, context: Context) -> Store | None:
-    """The store: at a terminal, or in a workflow for a push or for a change from the same
-    repository. Authors of a fork's workflow could write its results. None without `reuse-days`."""
-    if not rules.settings.reuse_days:
+    """The gate's own store: at a terminal, or in a workflow for a push or for a change from the
+    same repository. Authors of a fork's workflow could write its results. None without
+    `reuse-days`."""
+    settings = rules.settings
+    if not settings.reuse_days:
         return None
-    if context.keep and context.is_attended:
-        # of one person in one folder, on any branch
-        root = os.fsencode(rules.settings.root)
-        scope = hashlib.sha256(root).hexdigest()[:16]
-        return Store(
-            folder=context.cache / FOLDER / scope,
-            scope=scope,
-            believed=[scope],
-            key=context.store_key,
-        )
-    if not context.workflow_run or not events.is_of_repository(context.environ):
+    is_personal = context.keep and context.is_attended
+    if not (is_personal or (context.workflow_run and events.is_of_repository(context.environ))):
         return None
-    return of_workflow(
-        context.environ,
-        context.cache,
-        key=context.store_key,
-        witness=oidc.identity(context.environ),
-    )
+    # the jobs of a workflow run have their checkouts in other folders
+    root = settings.root if is_personal else events.root_of(settings.root, context.links)
+    gate = fingerprints.digest([root, settings.name])
+    folder = context.cache / FOLDER / gate
+    if is_personal:  # of one person, on any branch
+        return Store(folder=folder, scope=gate, believed=[gate], key=context.store_key)
+    witness = oidc.identity(context.environ)
+    return of_workflow(context.environ, folder, key=context.store_key, witness=witness)
 
 
 def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:

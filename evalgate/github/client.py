@@ -214,7 +214,7 @@ class GitHubFault(enum.Enum):
         "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
     )
     CONFLICT = ({409}, "Something else changed it at the same time; run the job again.")
-    GONE = ({410}, "It no longer exists: artifacts expire after their `retention-days`.")
+    GONE = ({410}, "It no longer exists; artifacts expire after their `retention-days`.")
     INVALID = (
         {413, 422},
         "GitHub rejected the request; please report this with the message above.",

@@ -12,6 +12,7 @@ from typing import Any
 
 from evalgate.errors import ConfigError
 from evalgate.model import Links
+from evalgate.system import git
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member
 
 _SHA = re.compile(r"(?!0+\Z)[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -258,7 +259,7 @@ def _sha(content: Any) -> str:
 
 def links_of(environ: Environ, event: EventContext, *, run: FinishedRun | None = None) -> Links:
     """The links of this run, or of the finished run that started it. The head of a pull request is
-    its own commit, not the merge that was checked out."""
+    its own commit, not the merge that was checked out, to whose lines files are linked."""
     server = environ.get("GITHUB_SERVER_URL", "")
     repository = environ.get("GITHUB_REPOSITORY", "")
     address = f"{server}/{repository}" if server and repository else ""
@@ -266,6 +267,7 @@ def links_of(environ: Environ, event: EventContext, *, run: FinishedRun | None =
     return Links(
         repository=address,
         commit=event.head.sha or environ.get("GITHUB_SHA", ""),
+        checkout="" if run else git.commit_of(_root(environ), environ),
         workflow_run=f"{address}/actions/runs/{run_id}" if address and run_id else "",
         folder=folder_of(environ),
         pull_request=str(event.number or ""),
@@ -282,26 +284,27 @@ def _uploads(environ: Environ) -> bool:
     if not name or "/" in name:
         return True
     try:
-        path = Path(environ.get("GITHUB_WORKSPACE") or ".", ".github/workflows", name)
+        path = workspace(environ) / ".github/workflows" / name
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True
     return "upload-artifact" in text or "/evalgate/gate@" in text or ".github/workflows/" in text
 
 
+def workspace(environ: Environ) -> Path:
+    """The folder that the steps of a job share."""
+    return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
+
+
+def _root(environ: Environ) -> Path:
+    return (workspace(environ) / environ.get("INPUT_ROOT", "").strip()).resolve()
+
+
 def folder_of(environ: Environ) -> str:
     """The input `root` in GitHub's file names: from the top of its repository, "" for the top."""
-    workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
-    root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
-    repository = (
-        _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace))
-        or workspace
-    )
-    return (
-        ""
-        if root == repository or not root.is_relative_to(repository)
-        else root.relative_to(repository).as_posix()
-    )
+    top, root = workspace(environ), _root(environ)
+    folders = (folder for folder in (root, *root.parents) if folder.is_relative_to(top))
+    return _place(root, _repository(folders) or top)
 
 
 def root_of(root: Path, links: Links) -> str | None:
@@ -310,9 +313,11 @@ def root_of(root: Path, links: Links) -> str | None:
         return links.folder
     root = root.resolve()
     repository = _repository((root, *root.parents))
-    if repository is None or root == repository:
-        return None if repository is None else ""
-    return root.relative_to(repository).as_posix()
+    return None if repository is None else _place(root, repository)
+
+
+def _place(root: Path, repository: Path) -> str:
+    return root.relative_to(repository).as_posix() if repository in root.parents else ""
 
 
 def _repository(folders: Iterable[Path]) -> Path | None:

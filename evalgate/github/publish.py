@@ -65,8 +65,8 @@ class Decided:
 
     conclusion: Conclusion
     output: Output
-    annotations: tuple[Remark, ...]
-    create: bool
+    annotations: tuple[Remark, ...] = ()
+    create: bool = False
 
 
 def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Decided:
@@ -244,11 +244,12 @@ class Posting:
         try:
             # a verdict stays valid if the process crashes after it
             if self._decided is not None and hurried:
-                self._end_check(client, self._decided)
+                if not self._completed:
+                    self._end_check(client, self._decided)
                 return tuple(self._problems)
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
-                self._complete(client, self._check, conclusion, undecided(reason))
+                self._end_check(client, Decided(conclusion=conclusion, output=undecided(reason)))
             address = self._job.address
             log = (
                 f" See the log of {markdown.link('this workflow run', address)}." if address else ""
@@ -322,31 +323,20 @@ class Posting:
             self._shows_progress = False
 
     def _end_check(self, client: Client, decision: Decided) -> None:
-        if not self._wants_check or self._completed:
+        if not self._wants_check:
             return
-        if self._check is None:
-            try:
-                self._start_check(client)
-            except EvalgateError as error:
-                self._warn(f"the check run could not be posted: {error.message}", error.hint)
-        if self._check is not None:
-            self._complete(
-                client, self._check, decision.conclusion, decision.output, decision.annotations
-            )
-
-    def _complete(
-        self,
-        client: Client,
-        check: CheckRun,
-        conclusion: Conclusion,
-        output: Output,
-        remarks: tuple[Remark, ...] = (),
-    ) -> None:
         try:
-            check_run.complete(
-                client, check, conclusion=conclusion, output=output, annotations=remarks
-            )
-            self._completed = True
+            if self._check is None:
+                self._start_check(client)
+            if self._check is not None:
+                check_run.complete(
+                    client,
+                    self._check,
+                    conclusion=decision.conclusion,
+                    output=decision.output,
+                    annotations=decision.annotations,
+                )
+                self._completed = True
         except EvalgateError as error:
             self._warn(f"the check run could not be posted: {error.message}", error.hint)
 

@@ -66,6 +66,15 @@ def _client(setting: JudgeSetting) -> Client:
     from google import genai  # noqa: PLC0415 - takes a second or more to load, only where a judge is asked
     from google.genai import types  # noqa: PLC0415 - as above
 
+    # google-genai builds its models on first use, and before pydantic 2.14 two threads that do so
+    # at once fail
+    for model in (
+        types.GenerateContentConfig,
+        types.AutomaticFunctionCallingConfig,
+        types.HttpRetryOptions,
+        types.GenerateContentResponse,
+    ):
+        model.model_rebuild()
     match = _VERSION_IN_URL.match(setting.base_url)
     # google-genai before 3.0, and so google-adk, uses the Gemini API's v1beta; the default since
     # 3.0 is v1, which some users' endpoints lack

@@ -27,6 +27,7 @@ class Links:
 
     repository: str = ""  # https://github.com/org/repo
     commit: str = ""  # full SHA of the head
+    checkout: str = ""  # of the files that were read, such as the merge of a pull request
     workflow_run: str = ""
     folder: str = ""  # of the evaluation files' root, in the repository
     pull_request: str = ""  # its number
@@ -113,6 +114,11 @@ class Report:
     def base(self) -> Run | None:
         """The base's run, if there is one."""
         return self.compared.base
+
+    @property
+    def head_commit(self) -> str:
+        """Head's commit; "" if it is unknown."""
+        return self.links.commit or self.run.commit
 
     @property
     def is_relaxed(self) -> bool:

@@ -90,7 +90,7 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
         "reason": wording.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
-        "commit": plain.one_line(report.links.commit or report.run.commit),
+        "commit": plain.one_line(report.head_commit),
     }
     facts |= {name.replace("_", "-"): str(number) for name, number in counts.items()}
     name = plain.visible(suite.suite)

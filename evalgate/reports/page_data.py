@@ -95,7 +95,7 @@ def _row_context(v: View, *, traces: int) -> JsonObject:
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
         "causes": [{"text": cause.cause, "status": cause.status} for cause in v.causes],
         "criteria": list(_deciding_criteria(v).values()),
-        "head": v.head_commit[:12],
+        "head": v.report.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
     }
 

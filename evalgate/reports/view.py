@@ -85,11 +85,6 @@ class View:
         pairs = zip(self.report.run.suites, self.report.verdict.suites, strict=True)
         return tuple(verdict for suite, verdict in pairs if suite.problem)
 
-    @property
-    def head_commit(self) -> str:
-        """Head's commit; "" if it is unknown."""
-        return self.report.links.commit or self.report.run.commit
-
     def commit_page(self, commit: str) -> str:
         """The page of a commit; "" if it is unknown."""
         links = self.report.links
@@ -102,9 +97,11 @@ class View:
     def file_page(self, case: CaseView) -> str:
         """The page of a case's file, at its line; "" if it is unknown."""
         links = self.report.links
-        path = self.report.links.place(case.file)
         return markdown.file_address(
-            repository=links.repository, commit=links.commit, path=path, line=case.line
+            repository=links.repository,
+            commit=links.checkout or links.commit,
+            path=links.place(case.file),
+            line=case.line,
         )
 
 
@@ -290,7 +287,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     base = None if comparison.problem else comparison.base
     has_base = base is not None
     more_count = len(report.criterion_judges) - JUDGES
-    head_commit = report.links.commit or report.run.commit
+    head_commit = report.head_commit
     base_commit = comparison.origin.commit
     statistics = phrase("statistics", report.version, comparison.book.needed) if has_base else ""
     commit = phrase("commit", head_commit[:SHA], head_commit and report.run.dirty)

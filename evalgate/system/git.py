@@ -379,12 +379,19 @@ def _read(root: Path, environ: Environ, *arguments: str, **more: Any) -> bytes:
     return git.run(*options, *arguments, cwd=str(root), **more)
 
 
+def commit_of(root: Path, environ: Environ) -> str:
+    """The checked-out commit at `root`; "" if unknown."""
+    try:
+        return _head(partial(_read, root, environ))
+    except (UnavailableError, OSError):
+        return ""
+
+
 def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     """The checked-out commit at `root`, and whether files below `root` differ from it; "" and None
     if unknown."""
-    commit = ""
+    commit = commit_of(root, environ)
     try:
-        commit = _head(partial(_read, root, environ))
         status = _read(
             root,
             environ,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from builders import starting
+from builders import repositories, starting
 
 from evalgate import action
 from evalgate.comparison import verdict
@@ -421,6 +421,36 @@ def test_a_detached_shallow_checkout_links_to_the_pull_requests_own_commit(faili
     step = failing.run(agent="command:python3 agent.py")
 
     assert failing.head in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_link_leads_to_the_line_that_was_read_though_main_moved_on(failing) -> None:
+    """The files are those of a merge: main's new ones too, which the pull request's own commit has
+    not, and lines that are elsewhere in it."""
+    cases = json.loads((failing.origin / "evals/geo.evalset.json").read_text())
+    (first,) = cases["eval_cases"]
+    late = {**first, "eval_id": "late"}
+    repositories.git(failing.origin, "merge", "--quiet", "--ff-only", "change~1")
+    failing.write("evals/late.evalset.json", {"eval_set_id": "late", "eval_cases": [late]})
+    failing.write("evals/geo.evalset.json", {**cases, "eval_cases": [late, first]})
+    base = failing.commit()
+    tree = repositories.git(failing.origin, "merge-tree", "--write-tree", base, failing.head)
+    merged = repositories.git(
+        failing.origin, "commit-tree", tree, "-p", base, "-p", failing.head, "-m", "Merge"
+    )
+    failing._clone(merged, "refs/pull/7/merge")
+    step = failing.run(agent="command:python3 agent.py")
+
+    comment = (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+    places = set(re.findall(r"/blob/([0-9a-f]{40})/([^#>]+)#L([0-9]+)", comment))
+    lines = {
+        repositories.git(failing.origin, "show", f"{commit}:{path}").splitlines()[int(line)]
+        for commit, path, line in places
+    }
+    assert len(places) == 3
+    # each case's second line
+    assert {line.strip() for line in lines} == {'"eval_id": "late",', '"eval_id": "capital",'}
+    assert failing.head in comment
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,15 +55,22 @@ class Job:
         shutil.rmtree(folder, ignore_errors=True)
         restored = self.saved.get(str(ref))
         if restored is not None:
-            folder.mkdir(parents=True)
-            for name, data in restored.items():
-                (folder / name).write_bytes(data)
+            write(folder, restored)
         step = runner.run(
             agent="command:python3 agent.py", cache=".cache/evalgate", github_token=""
         )
         if folder.is_dir():
-            self.saved[str(ref)] = {path.name: path.read_bytes() for path in folder.iterdir()}
+            self.saved[str(ref)] = {
+                path.relative_to(folder).as_posix(): path.read_bytes()
+                for path in folder.rglob("*.*")
+            }
         return step, len(runner.asked()) - asked
+
+
+def write(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
 
 
 @pytest.fixture
@@ -208,10 +216,7 @@ def on_schedule(job: Job) -> None:
 def committed(job: Job) -> None:
     """What the change brings along itself."""
     files = job.saved.popitem()[1]
-    for name, data in files.items():
-        path = job.runner.origin / KEPT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write(job.runner.origin / KEPT, files)
     repositories.git(job.runner.origin, "add", "-f", KEPT)
     job.write(wrong=True)
     job.runner.check_out()
@@ -307,3 +312,33 @@ def test_each_other_agent_of_a_pull_request_takes_twice_the_evidence(job: Job) -
     step, asked = job.run()
     assert (step.code, asked) == (1, 0)
     assert "(80 : 1 blocks)" in comment(job)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        # two agents that have the same names in their own folders, as copies of a template do
+        ({"root": "first"}, {"root": "second"}),
+        ({"root": "first", "name": "a"}, {"root": "second", "name": "b"}),
+        # of one folder, by other cases
+        ({"paths": "first", "name": "a"}, {"paths": "second", "name": "b"}),
+    ],
+)
+def test_two_gates_of_a_job_use_nothing_of_each_other(
+    quiet_runner: Runner, in_this_process: None, inputs: tuple[dict[str, str], ...]
+) -> None:
+    for folder in ("first", "second"):
+        answer = WRONG if folder == "first" else ANSWER
+        quiet_runner.write_gate(reference=ANSWER, answer=answer)
+        for name in ("agent.py", "evals"):
+            (quiet_runner.origin / folder).mkdir(exist_ok=True)
+            shutil.move(quiet_runner.origin / name, quiet_runner.origin / folder / name)
+    quiet_runner.check_out()
+    quiet_runner.environment["INPUT_GITHUB-TOKEN"] = ""
+    for code, gate in zip((1, 0), inputs, strict=True):
+        program = "agent.py" if "root" in gate else f"{gate['paths']}/agent.py"
+        asked = len(quiet_runner.asked())
+        step = quiet_runner.run(agent=f"command:python3 {program}", cache=".cache", **gate)
+        assert step.code == code, step.stdout
+        assert len(quiet_runner.asked()) > asked, step.stdout
+        assert "other version" not in step.stdout

@@ -95,7 +95,7 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         (
             ASKS_GEMINI,
             {**WORKFLOW, "GOOGLE_API_KEY": ""},
-            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's pull request, or if they do not exist",
+            "GOOGLE_API_KEY is set here but empty, as secrets are in a fork's or Dependabot's pull request",
         ),
         # a login, while the agent is imported
         (
@@ -136,7 +136,7 @@ def test_what_is_named_and_empty(stranger: Repository) -> None:
     )
     assert code == 3, told
     assert (
-        "DATABASE_URL is set here but empty, as secrets are in a fork's pull request, or if they do not"
+        "DATABASE_URL is set here but empty, as secrets are in a fork's or Dependabot's pull request, or if they do not"
         in told
     )
 

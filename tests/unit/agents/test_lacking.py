@@ -103,8 +103,9 @@ def test_what_is_lacking(message: str, name: str) -> None:
         if passes
         else f"{name} is set here but not passed to the agent; name it: {WITH.format(name)}"
     )
-    assert f"{name} is set here but empty, as secrets are in a fork's pull request" in explained(
-        message, **{name: ""}
+    assert (
+        f"{name} is set here but empty, as secrets are in a fork's or Dependabot's pull request"
+        in explained(message, **{name: ""})
     )
     assert f"{name} is " in explained(message)
     assert "not passed" not in explained(message)

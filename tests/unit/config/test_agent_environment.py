@@ -175,7 +175,7 @@ def test_when_an_agent_gets_a_judges_key(name: str, more: dict[str, Any], *, pas
         (
             "EMPTY",
             ["EMPTY"],
-            "EMPTY is set here but empty, as secrets are in a fork's pull request, or if they do",
+            "EMPTY is set here but empty, as secrets are in a fork's or Dependabot's pull request, or if they do",
         ),
         ("EMPTY", [], "do not exist, and name it: `env: EMPTY`"),
         ("GITHUB_TOKEN", ["*"], "never passed to an agent"),

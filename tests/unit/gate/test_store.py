@@ -117,7 +117,7 @@ def test_who_is_believed_and_for_how_long(
 def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
     keep(tmp_path, days_ago=1)
     keep(tmp_path, days_ago=2)
-    damage(max((tmp_path / gate_store.FOLDER).glob("2*")))
+    damage(max(tmp_path.glob("2*")))
     assert ages(tmp_path) == [2]
 
 
@@ -165,14 +165,14 @@ def test_a_witness_is_believed_and_nobody_else(
 ) -> None:
     keep(tmp_path, days_ago=1, key=key, witness=written)
     if change is not None:
-        change(next((tmp_path / gate_store.FOLDER).glob("2*.gz")))
+        change(next(tmp_path.glob("2*.gz")))
     assert ages(tmp_path, key=key, witness=Herald()) == found
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
     for day in range(gate_store.MOST_RUNS, -1, -1):
         keep(tmp_path, days_ago=day / 10)
-    names = sorted(path.name for path in (tmp_path / gate_store.FOLDER).glob("2*"))
+    names = sorted(path.name for path in tmp_path.glob("2*"))
     assert len(names) == gate_store.MOST_RUNS
     assert ages(tmp_path)[0] == 0
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -62,6 +64,21 @@ def test_the_config_is_passed_through_in_either_spelling() -> None:
     assert (found.top_p, found.max_output_tokens) == (0.5, 7)
     assert found.thinking_config is not None
     assert found.thinking_config.thinking_budget == 0
+
+
+def test_threads_find_models_that_are_built() -> None:
+    """Two threads that build one at once fail, with pydantic before 2.14."""
+    script = """
+from evalgate.judges import gemini
+from evalgate.judges.base import JudgeSetting
+from google.genai import types
+gemini.open_client(JudgeSetting(model="gemini-2.5-flash", api_key="key"))
+shapes = (types.GenerateContentConfig, types.AutomaticFunctionCallingConfig, types.HttpRetryOptions,
+          types.GenerateContentResponse)
+print([shape.__name__ for shape in shapes if not shape.__pydantic_complete__])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_function_calls_and_the_clients_retries_are_off() -> None:
