@@ -210,4 +210,4 @@ def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:
             summary=f"{lead}\n\n{output.summary}",
             text=output.text,
         )
-    return Decided(conclusion=conclusion, output=output, annotations=(), create=decided.create)
+    return Decided(conclusion=conclusion, output=output, create=decided.create)
