@@ -246,6 +246,8 @@ def case_reason(case: CaseView, *, width: int) -> str:
 def next_step(report: Report, *, placement: Placement = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
     `placement`: the position of the cases, seen from this sentence."""
+    if report.is_relaxed:
+        return phrase("relaxed_hint")
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
