@@ -332,7 +332,7 @@ def again(
     base: Run | None,
     *,
     policy: Policy,
-    default_problem: Wording,
+    default_problem: Wording = "",
 ) -> Comparison:
     """Recompute a comparison of results from both runs. `default_problem`: the problem if there is
     no base and the results have no reason."""

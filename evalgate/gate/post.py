@@ -124,13 +124,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     base_run = None if base is None else base.run
     if head.comparison is not None:
         # the rules in the artifact are unverified, too; the settings' rules decide here
-        comparison = failures.again(
-            head.comparison,
-            run,
-            base_run,
-            policy=policy,
-            default_problem="there are no base results",
-        )
+        comparison = failures.again(head.comparison, run, base_run, policy=policy)
     scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials

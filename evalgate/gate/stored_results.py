@@ -15,7 +15,6 @@ from evalgate.baseline import base as baseline_base, failures, quarantine, rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import pairing, threshold
-from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -24,6 +23,7 @@ from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
+    CaseComparison,
     CaseKey,
     CaseStatus,
     CaseVerdict,
@@ -144,7 +144,7 @@ def _stored_measurement(
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
-    # the comparison, if one run measured both sides; None if the sides are two runs
+    # if one run measured both sides: it knows what the base has; None if the sides are two runs
     stored_comparison = None
     if base_results is not None and _are_sides(base_results, head_results):
         stored_comparison = head_results.comparison
@@ -162,11 +162,19 @@ def _stored_measurement(
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base.project)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
-    origin = history.aged(base.origin, settings, context, notes=notes)
+    comparison = stored_comparison or Comparison(
+        origin=history.aged(base.origin, settings, context, notes=notes),
+        cases=_unpaired(head, base_run),
+    )
     return Measurement(
         head=head,
         base=base_run,
-        comparisons=_comparisons(rules, head, base_run, origin, stored_comparison),
+        comparisons=[
+            failures.again(
+                comparison, book.applied(head), book.applied(base_run), policy=book.policy
+            )
+            for book in rules.books
+        ],
         problems=settings.problems,
     ), rules
 
@@ -186,30 +194,6 @@ def _base_of(stored: Stored, head: Run, settings: Settings) -> Base:
     )
 
 
-def _comparisons(
-    rules: Rules, head: Run, base: Run, origin: BaseOrigin, stored_comparison: Comparison | None
-) -> list[Comparison]:
-    """The comparison by each rule book. `stored_comparison`: that of a run of both sides."""
-    unpaired = _unpaired(head, base)
-    return [
-        failures.compare(
-            Sides(
-                head=book.applied(head),
-                base=book.applied(base),
-                policy=book.policy,
-                recorded=failures.recorded_of(head),
-                unpaired=unpaired,
-                unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
-                # one run, which ran all of the base alongside the head
-                is_together=stored_comparison is not None
-                and stored_comparison.origin.source is BaseSource.RERUN,
-            ),
-            origin=origin,
-        )
-        for book in rules.books
-    ]
-
-
 def _are_sides(base: Stored, head: Stored) -> bool:
     """True if the files are the two sides of one run, wherever the base's conversations come
     from."""
@@ -225,18 +209,19 @@ def read_run(path: Path, *, of: str) -> Stored:
     return stored_run
 
 
-def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
-    head_contents = _contents(head)
-    base_contents = _contents(base)
-    unpaired = dict.fromkeys(
-        sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED
-    )
+def _unpaired(head: Run, base: Run) -> tuple[CaseComparison, ...]:
+    """The cases that are not equal on both sides."""
+    head_contents, base_contents = map(_contents, (head, base))
+    statuses = dict.fromkeys(base_contents.keys() - head_contents.keys(), CaseStatus.REMOVED)
     for key, content in head_contents.items():
         if key not in base_contents:
-            unpaired[key] = CaseStatus.NEW
+            statuses[key] = CaseStatus.NEW
         elif base_contents[key] != content:
-            unpaired[key] = CaseStatus.CHANGED
-    return unpaired
+            statuses[key] = CaseStatus.CHANGED
+    return tuple(
+        CaseComparison(suite=suite, case_id=case_id, status=status)
+        for (suite, case_id), status in sorted(statuses.items())
+    )
 
 
 def _contents(run: Run) -> dict[CaseKey, str]:

@@ -95,7 +95,8 @@ def without_times(text: str) -> str:
     # a part begins with its share of the purse
     text = re.sub(r"(?i) \(evidence [\d.,]+ : 1\)", "", text)
     text = re.sub(r"(?i)no evidence|evidence [\d.,]+ : 1|[\d.,]+ : 1", "E", text)
-    other = ("evalgate run", "evalgate merge", "invocation_duration_v1", "Agent changed")
+    other = ("evalgate run", "evalgate merge", "evalgate report")
+    other += ("invocation_duration_v1", "Agent changed")
     return "\n".join(line for line in text.split("\n") if not any(word in line for word in other))
 
 
@@ -512,3 +513,14 @@ def test_the_merge_keeps_what_the_parts_measured(tmp_path: Path, repo: Repositor
     )
     code, said = repo.call("run")
     assert (code, repo.asked("head")) == (1, asked), said
+
+
+def test_a_report_of_a_run_says_what_the_run_said(repo: Repository) -> None:
+    repo.agent("head", wrong=(1,))
+    repo.cases(*range(1, 8))
+    repo.commit("a case less, and one more")
+    code, _ = repo.run("--threshold", "new")
+    run_comment = without_times(repo.comment())
+    again, said = repo.call("report", "evalgate-report", "--output", "again", "--threshold", "new")
+    assert (code, again) == (0, 0), said
+    assert without_times((repo.root / "again/comment.md").read_text()) == run_comment
