@@ -121,6 +121,12 @@ class Report:
         return self.links.commit or self.run.commit
 
     @property
+    def lacks_files(self) -> bool:
+        """True if only reports that could not be written fail the job."""
+        has_failed = self.exit_code is ExitCode.NOT_MEASURED and not self.run.is_part
+        return has_failed and not self.verdict.blocks
+
+    @property
     def is_relaxed(self) -> bool:
         """True if only rules that the change relaxes let it pass."""
         return self.edits.decide and not self.verdict.blocks
