@@ -30,7 +30,7 @@ from evalgate.model import (
     divergence,
 )
 from evalgate.values import Sentence, Wording, grouped
-from . import pairing, purse, sensitivity
+from . import pairing, purse, sensitivity, threshold
 from .book import ScoredSide, Sides
 from .pairing import PolicyRule
 
@@ -86,12 +86,18 @@ def _cases(sides: Sides) -> tuple[CaseComparison, ...]:
         for case in suite.cases
         if case.scenario is not None
     }
-    base_only_cases = (
-        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
-        for (suite, case_id), status in sides.unpaired.items()
-        if (suite, case_id) not in sides.uses
-    )
+    base_only_cases = [
+        case for case in unpaired_cases(sides.unpaired) if case.key not in sides.uses
+    ]
     return (*(_case(sides, key, simulated_suites.get(key)) for key in sides.uses), *base_only_cases)
+
+
+def unpaired_cases(statuses: Mapping[CaseKey, CaseStatus]) -> tuple[CaseComparison, ...]:
+    """The cases that cannot be compared, whatever was measured."""
+    return tuple(
+        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
+        for (suite, case_id), status in statuses.items()
+    )
 
 
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
@@ -234,7 +240,7 @@ def _sample(
     sides: Sides, key: CaseKey, name: str
 ) -> tuple[Sequence[Sequence[float]], Lack | None] | None:
     """One criterion's scores of a case on each side, without crashed runs, and why one is missing;
-    None if all runs of a side crashed."""
+    None if all runs of a side crashed. Nothing is missing if the criterion abstained."""
     scores = []
     unscored_trials = []
     lack = None
@@ -250,7 +256,7 @@ def _sample(
         unscored_trials += [
             side.is_base and trial.own_failure
             for trial, score in zip(counted_trials, side_scores, strict=True)
-            if score is None
+            if score is None and not threshold.abstains(trial.grades.get(name))
         ]
         if len(trials) < repeats:
             lack = Lack.RUNS

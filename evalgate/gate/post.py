@@ -124,13 +124,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     base_run = None if base is None else base.run
     if head.comparison is not None:
         # the rules in the artifact are unverified, too; the settings' rules decide here
-        comparison = failures.again(
-            head.comparison,
-            run,
-            base_run,
-            policy=policy,
-            default_problem="there are no base results",
-        )
+        comparison = failures.again(head.comparison, run, base_run, policy=policy)
     scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials
@@ -216,4 +210,4 @@ def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:
             summary=f"{lead}\n\n{output.summary}",
             text=output.text,
         )
-    return Decided(conclusion=conclusion, output=output, annotations=(), create=decided.create)
+    return Decided(conclusion=conclusion, output=output, create=decided.create)

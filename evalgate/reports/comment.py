@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from evalgate.errors import Problem
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
 from evalgate.results.labels import CaseLabel
 from evalgate.text import diff, markdown, plain, templates, words
@@ -302,6 +303,12 @@ def render(report: Report) -> str:
 def render_head(report: Report) -> str:
     """The top of the comment: the verdict, the counts, the causes."""
     return _join_parts(_draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM))
+
+
+def render_failure(reason: str, problems: Sequence[Problem] = ()) -> str:
+    """The text in place of a report: why there is no verdict. `problems`: the errors that stopped
+    the run."""
+    return _draw("failure", plain.one_line(reason), problems, PROBLEMS)
 
 
 def render_body(report: Report) -> str:

@@ -251,7 +251,7 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
         case VerdictKind.PASS:
             return _pass_step(report, placement)
         case VerdictKind.FAIL:
-            return _fail_step(report)
+            return _fail_step(report, placement)
         case VerdictKind.INCONCLUSIVE:
             return _inconclusive_step(report, placement)
         case VerdictKind.NOT_MEASURED:
@@ -378,7 +378,7 @@ def _causes(report: Report) -> Iterator[GateEdit]:
             yield edit
 
 
-def _fail_step(report: Report) -> str:
+def _fail_step(report: Report, placement: Placement) -> str:
     comparison = report.compared
     if report.edits.decide and not report.edits.by_base:
         causes = tuple(_causes(report))
@@ -389,9 +389,11 @@ def _fail_step(report: Report) -> str:
         is_edited = not failed_keys.isdisjoint(comparison.edited)
         return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
-    if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
+    threshold = kinds.get(GateKind.THRESHOLD)
+    if threshold is not VerdictKind.FAIL:
         has_fallen = any(row.change is Change.REGRESSED for row in comparison.criteria)
-        return phrase("step_regression", has_fallen)
+        is_unmeasured = not has_fallen and threshold is VerdictKind.NOT_MEASURED
+        return phrase("step_regression", has_fallen, is_unmeasured, placement)
     origins = {case.origin for case in comparison.cases if case.origin}
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return phrase("step_pre_existing")
