@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from evalgate import errors
@@ -138,9 +139,8 @@ def _in_force(
             if not 0 <= remaining_days <= MOST_DAYS:
                 continue
             base_case = base_cases.get((suite.key, case.case_id))
-            if base is not None and (
-                base_case is None or fingerprints.of_case(base_case) != fingerprints.of_case(case)
-            ):
+            of_case = partial(fingerprints.of_case, simulator=suite.simulator)
+            if base is not None and (base_case is None or of_case(base_case) != of_case(case)):
                 message = (
                     f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 )

@@ -41,6 +41,7 @@ from evalgate.model import (
     Policy,
     Quarantine,
     RuleBook,
+    SimulatorUse,
     Suite,
 )
 from evalgate.text import plain, words
@@ -588,7 +589,7 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                     kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
                 )
                 continue
-            changes = _changes_of(case, head_case)
+            changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:
                 yield GateEdit(
                     kind=EditKind.CASE_CHANGED,
@@ -599,14 +600,14 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 )
 
 
-def _changes_of(case: Case, head_case: Case) -> str | None:
+def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str | None:
     """The changes of a case that its format lists, in words; "" if it lists none; None if the case
     is unchanged."""
     candidates = (row.differences(case, head_case) for row in FORMATS.values())
     changes = next((listed for listed in candidates if listed is not None), None)
     if changes is None:
-        is_changed = fingerprints.of_case(head_case) != fingerprints.of_case(case)
-        return "" if is_changed else None
+        prints = {fingerprints.of_case(each, simulator=simulator) for each in (case, head_case)}
+        return "" if len(prints) > 1 else None
     if len(changes) > MAX_DIFFERENCES:
         more = len(changes) - MAX_DIFFERENCES
         changes = [*changes[:MAX_DIFFERENCES], f"and {more} more"]

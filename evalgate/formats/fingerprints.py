@@ -61,14 +61,16 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     return digest({"session": start, "turns": turns, "scenario": script, **context})
 
 
-def of_case(case: Case, *, task: str = "") -> str:
+def of_case(case: Case, *, task: str = "", simulator: SimulatorUse | None = None) -> str:
     """A digest of all that a criterion may see of the case, with references and rubrics. `task`: if
-    it is known."""
+    it is known; else `simulator` is as in `of_task`."""
+    if case.fingerprint:
+        return case.fingerprint
     expected = case.conversation and [
         adk_shapes.invocation_json(turn) for turn in case.conversation
     ]
     rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
-    task = task or of_task(case)
+    task = task or of_task(case, simulator=simulator)
     of_ces = {} if case.ces is None else {"ces": case.ces}
     extras = {"extras": case.extras} if case.extras else {}
     return digest(

@@ -310,9 +310,7 @@ def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
         raise CaseUnchanged("it is no longer in its file")
     if case.conversation is None:
         raise CaseUnchanged("a simulated user speaks, so no turn of it is written down")
-    fingerprint = fingerprints.of_case(
-        case, task=fingerprints.of_task(case, simulator=stored_case.suite.simulator)
-    )
+    fingerprint = fingerprints.of_case(case, simulator=stored_case.suite.simulator)
     if stored_case.stored.run.fingerprints.get(stored_case.key) != fingerprint:
         raise CaseUnchanged("it was changed since it ran: run it again")
     return path, case

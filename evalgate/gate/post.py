@@ -124,13 +124,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     base_run = None if base is None else base.run
     if head.comparison is not None:
         # the rules in the artifact are unverified, too; the settings' rules decide here
-        comparison = failures.again(
-            head.comparison,
-            run,
-            base_run,
-            policy=policy,
-            default_problem="there are no base results",
-        )
+        comparison = failures.again(head.comparison, run, base_run, policy=policy)
     scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials
@@ -181,7 +175,7 @@ def _fetch_results(
     if not candidates:
         raise UnavailableError(
             f"the finished run has no artifact {name!r}",
-            hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
+            hint="It ended without a report (see its log), or lacks actions/upload-artifact with `if: always()`.",
         )
     artifact = candidates[0]
     sha = (artifact.head_sha or "").lower()
@@ -193,7 +187,7 @@ def _fetch_results(
     if RESULTS not in files:
         raise ConfigError(
             f"the artifact {name!r} has no {RESULTS} at its root",
-            hint="Upload the folder itself: `path: evalgate-report`.",
+            hint="It ended without results (see its log), or uploads more than `path: evalgate-report`.",
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
@@ -216,4 +210,4 @@ def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:
             summary=f"{lead}\n\n{output.summary}",
             text=output.text,
         )
-    return Decided(conclusion=conclusion, output=output, annotations=(), create=decided.create)
+    return Decided(conclusion=conclusion, output=output, create=decided.create)

@@ -14,8 +14,7 @@ from evalgate import __version__, agents
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import pairing, threshold
-from evalgate.comparison.book import Sides
+from evalgate.comparison import compare as comparison_compare, pairing, threshold
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -24,6 +23,7 @@ from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
+    CaseComparison,
     CaseKey,
     CaseStatus,
     CaseVerdict,
@@ -42,7 +42,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.reports import cases as reports_cases
-from evalgate.reports.cases import CaseSide, CaseView
+from evalgate.reports.cases import CaseView
 from evalgate.results import file, history, kept, labels as case_labels, shards
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -144,13 +144,15 @@ def _stored_measurement(
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
-    # the comparison, if one run measured both sides; None if the sides are two runs
-    stored_comparison = None
-    if base_results is not None and _are_sides(base_results, head_results):
-        stored_comparison = head_results.comparison
+    # one run of both sides knows what the base has, or why there is none; two runs do not
+    comparison = head_results.comparison
+    if comparison and not (
+        _are_sides(base_results, head_results) if base_results else comparison.problem
+    ):
+        comparison = None
     # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
     # not in its results
-    is_decided = base is None or stored_comparison is not None
+    is_decided = base is None or comparison is not None
     rules = replace(
         rules,
         edits=head_results.edits if is_decided else rules.edits,
@@ -158,15 +160,25 @@ def _stored_measurement(
     ).with_quarantined(quarantine.of_checkout(settings, rules.suites, today=context.moment.date()))
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
-        return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+        return Measurement(
+            head=head, comparisons=[comparison], problems=head_results.problems
+        ), rules
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base.project)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
-    origin = history.aged(base.origin, settings, context, notes=notes)
+    comparison = comparison or Comparison(
+        origin=history.aged(base.origin, settings, context, notes=notes),
+        cases=_unpaired(head, base_run),
+    )
     return Measurement(
         head=head,
         base=base_run,
-        comparisons=_comparisons(rules, head, base_run, origin, stored_comparison),
+        comparisons=[
+            failures.again(
+                comparison, book.applied(head), book.applied(base_run), policy=book.policy
+            )
+            for book in rules.books
+        ],
         problems=settings.problems,
     ), rules
 
@@ -186,30 +198,6 @@ def _base_of(stored: Stored, head: Run, settings: Settings) -> Base:
     )
 
 
-def _comparisons(
-    rules: Rules, head: Run, base: Run, origin: BaseOrigin, stored_comparison: Comparison | None
-) -> list[Comparison]:
-    """The comparison by each rule book. `stored_comparison`: that of a run of both sides."""
-    unpaired = _unpaired(head, base)
-    return [
-        failures.compare(
-            Sides(
-                head=book.applied(head),
-                base=book.applied(base),
-                policy=book.policy,
-                recorded=failures.recorded_of(head),
-                unpaired=unpaired,
-                unchanged=stored_comparison.unchanged if stored_comparison is not None else (),
-                # one run, which ran all of the base alongside the head
-                is_together=stored_comparison is not None
-                and stored_comparison.origin.source is BaseSource.RERUN,
-            ),
-            origin=origin,
-        )
-        for book in rules.books
-    ]
-
-
 def _are_sides(base: Stored, head: Stored) -> bool:
     """True if the files are the two sides of one run, wherever the base's conversations come
     from."""
@@ -225,18 +213,20 @@ def read_run(path: Path, *, of: str) -> Stored:
     return stored_run
 
 
-def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
-    head_contents = _contents(head)
-    base_contents = _contents(base)
-    unpaired = dict.fromkeys(
-        sorted(base_contents.keys() - head_contents.keys()), CaseStatus.REMOVED
+def _unpaired(head: Run, base: Run) -> tuple[CaseComparison, ...]:
+    """The cases that are not equal on both sides."""
+    head_contents, base_contents = map(_contents, (head, base))
+    keys = {key for key, _ in head_contents.items() ^ base_contents.items()}
+    return comparison_compare.unpaired_cases(
+        {
+            key: CaseStatus.REMOVED
+            if key not in head_contents
+            else CaseStatus.CHANGED
+            if key in base_contents
+            else CaseStatus.NEW
+            for key in sorted(keys)
+        }
     )
-    for key, content in head_contents.items():
-        if key not in base_contents:
-            unpaired[key] = CaseStatus.NEW
-        elif base_contents[key] != content:
-            unpaired[key] = CaseStatus.CHANGED
-    return unpaired
 
 
 def _contents(run: Run) -> dict[CaseKey, str]:
@@ -648,7 +638,7 @@ def of_file(
     stored = file.read_results(path)
     verdicts = verdicts_of(stored)
     run = stored.run
-    trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
+    side = reports_cases.side_of(run)
     changed_keys = {
         case.key
         for case in (stored.comparison.cases if stored.comparison else ())
@@ -664,11 +654,7 @@ def of_file(
             stored_cases[key] = StoredCase(
                 stored=stored,
                 is_of_change=key in changed_keys,
-                head=CaseSide(
-                    run=run,
-                    trials=tuple(trials.get(key, ())),
-                    confirmations=tuple(confirmations.get(key, ())),
-                ),
+                head=side(key),
                 suite=suite,
                 eval_case=case,
                 verdict=verdicts[key],

@@ -81,7 +81,8 @@ class Case:
     criteria that decide the case, None for all of its suite. `setups`: by turn; a scenario has one
     for all of its turns. `isolated`: each turn has its own session, after the expected turns before
     it; `history`: those turns, in the case for such a session. `extras`: data that agents-cli
-    passes to metrics of the case, as written."""
+    passes to metrics of the case, as written. `fingerprint`: of a case that a results file names
+    without its content."""
 
     case_id: str
     conversation: tuple[Invocation, ...] | None = None
@@ -97,6 +98,7 @@ class Case:
     criteria: frozenset[str] | None = None
     ces: Json | None = None
     extras: Json = field(default_factory=dict)
+    fingerprint: str = ""
 
     @property
     def turns(self) -> tuple[Invocation, ...]:

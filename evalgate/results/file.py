@@ -810,7 +810,13 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
     place = Place(suite, case.line)
     criteria = frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
-        return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
+        return Case(
+            case_id=case.case_id,
+            conversation=(),
+            place=place,
+            criteria=criteria,
+            fingerprint=case.fingerprint,
+        )
     return dataclasses.replace(
         case.eval_case.to_model(place=place), case_id=case.case_id, criteria=criteria
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,20 @@ def test_parts_and_their_merge_go_by_the_same_list(repo: Repository) -> None:
     code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
     assert code == 0, said
     assert "1 quarantined case (non-blocking): `case_1` failed" in said
+
+
+def test_a_merge_takes_no_case_of_a_missing_part_for_edited(repo: Repository) -> None:
+    repo.gate_file(quarantine=[entry(f"case_{number}") for number in range(6)])
+    repo.commit("quarantined")
+    branch(repo)
+    for part in ("1/2", "2/2"):
+        repo.run("--shard", part, "--output", f"parts/{part[0]}")
+    shutil.rmtree(repo.root / "parts/2")
+    code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
+    assert (code, "shard 2/2 has no results" in said) == (0, True), said
+    comment = (repo.root / "merged/comment.md").read_text()
+    assert "edits" not in said + comment
+    assert "**6** quarantined" in comment
 
 
 def test_an_entry_is_told_before_it_expires_and_when(repo: Repository) -> None:
