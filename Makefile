@@ -66,7 +66,9 @@ check: .venv/.ready ## lint, format, types, layers
 unit: .venv/.ready ## fast tests only
 	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q
 
-test: check $(ENVIRONMENTS) ## everything but the container
+test: check tests ## everything but the container
+
+tests: .venv/.ready $(ENVIRONMENTS)
 	$(BIN)/pytest $(SHARED) -m "not action" --complete
 
 # a group of tests/builders/groups.py, as a job of the workflow runs it
@@ -139,4 +141,4 @@ audit: .venv/.ready ## known vulnerabilities of what the image holds, by osv.dev
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test environments test-closed night-frameworks coverage nightly test-action bench accessibility golden docs pictures lock audit clean
+.PHONY: help demo check unit test tests environments test-closed night-frameworks coverage nightly test-action bench accessibility golden docs pictures lock audit clean

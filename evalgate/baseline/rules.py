@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -281,15 +282,17 @@ def _with_lost_unmeasured(
 ) -> tuple[Suite, ...]:
     """The suites. A suite is not measured if its file holds another CES evaluation than on the
     base: its name is its identity."""
-    lost_suites = {}
-    for suite in suites:
+
+    def is_lost(suite: Suite) -> bool:
         base_suite = base_suites.get(suite.key)
-        base_cases = () if base_suite is None else base_suite.cases
+        if base_suite is None or not base_suite.is_of_ces or suite.problem:
+            return False
         ids = {case.case_id for case in suite.cases}
-        is_lost = len(base_cases) == 1 and base_cases[0].case_id not in ids
-        if is_lost and base_suite is not None and base_suite.is_of_ces and not suite.problem:
-            lost_suites[suite.key] = _lost_suite(base_suite)
-    return tuple(lost_suites.get(suite.key, suite) for suite in suites)
+        return len(base_suite.cases) == 1 and base_suite.cases[0].case_id not in ids
+
+    return tuple(
+        _lost_suite(base_suites[suite.key]) if is_lost(suite) else suite for suite in suites
+    )
 
 
 def _with_severity(
@@ -463,10 +466,9 @@ POLICY_FIELDS = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
 def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator[GateEdit]:
     for name in POLICY_FIELDS:
         yield from _edit(name, getattr(base, name), getattr(head, name))
-    for key in sorted(keys):
+    for key in sorted({*base.suite_pass_rate, *head.suite_pass_rate}.intersection(keys)):
         rates = (policy.suite_pass_rate.get(key, policy.pass_rate) for policy in (base, head))
-        if key in {*base.suite_pass_rate, *head.suite_pass_rate}:
-            yield from _edit(f"pass_rate of {key}", *rates)
+        yield from _edit(f"pass_rate of {key}", *rates)
     for key in sorted(base.advisory ^ head.advisory):
         yield from _edit(
             f"severity of {key}",
@@ -489,42 +491,30 @@ def _criterion_edits(
         if all(use is None or use.informational for use in (base_use, head_use)):
             continue
         place = None if head_use is None else head_use.place
-        yield from _edit(
-            name,
-            *(None if use is None else _threshold(use) for use in (base_use, head_use)),
-            suite=suite.key,
-            place=place,
+        edit = partial(_edit, suite=suite.key, place=place)
+        yield from edit(
+            name, *(None if use is None else _threshold(use) for use in (base_use, head_use))
         )
         if base_use is None or head_use is None:
             continue
         for part in ("lower_is_better", "code", "where_applicable", "on_the_test"):
-            yield from _edit(
-                f"{part} of {name}",
-                getattr(base_use, part),
-                getattr(head_use, part),
-                suite=suite.key,
-                place=place,
-            )
+            yield from edit(f"{part} of {name}", getattr(base_use, part), getattr(head_use, part))
         if base_use.code and head_use.code == base_use.code and are_metrics_edited:
-            yield from _edit(
-                f"code of {name}", "the base's", "edited", suite=suite.key, place=place
-            )
+            yield from edit(f"code of {name}", "the base's", "edited")
         for path, *values in _differences(_options(base_use), _options(head_use)):
-            yield from _edit(f"{path} of {name}", *values, suite=suite.key, place=place)
+            yield from edit(f"{path} of {name}", *values)
 
 
 def _edit(
     subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
 ) -> Iterator[GateEdit]:
     if base != head:
-        base_text = _value_text(base)
-        head_text = _value_text(head)
         yield GateEdit(
             kind=EditKind.RULE,
             subject=subject,
             suite=suite,
-            base=base_text,
-            head=head_text,
+            base=_value_text(base),
+            head=_value_text(head),
             place=place,
         )
 
@@ -753,9 +743,8 @@ def room_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
-    """The files of custom metrics, the files beside them (in the folder of a module, or all of a
-    package), and their imports from the checkout. The agent's own file is not included: it is what
-    is tested."""
+    """The files of custom metrics, of their packages, and their imports from the checkout. A
+    package with the agent in it is what is tested."""
     return frozenset(
         path.relative_to(root).as_posix()
         for suite in suites
@@ -765,8 +754,9 @@ def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The files of a metric's module, the Python files beside it, other files there that it names,
-    and its imports; without the agent's own files, if they are not the module's."""
+    """The files of a metric's module, the Python files of its outermost package without the agent,
+    files beside it that it names, and its imports; without the agent's own files, if they are not
+    the module's."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
@@ -775,7 +765,7 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
     call_module = str(agent.options.get("call") or "").partition(":")[0]  # `module:function`
     tested_paths = {root / (f"{call_module.replace('.', '/')}.py" if call_module else ".")}
     if home is not None:
-        tested_paths |= {root / home, root / home / "agent.py"}
+        tested_paths |= {root / home, *(root / home).parents, root / home / "agent.py"}
     for place, names in _search_places(parts, home):
         folder = root / place
         stem = folder.joinpath(*names)
@@ -786,9 +776,10 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             source = "".join(
                 _file_text(root, path.relative_to(root).as_posix()) for path in module_files
             )
+            packages = (folder.joinpath(*names[: depth + 1]) for depth in range(len(names)))
+            package = next((path for path in packages if path not in tested_paths), None)
             neighbors = [
-                *(folder.glob("*.py") if len(names) == 1 else ()),
-                *(folder / names[0]).rglob("*.py"),
+                *(package.rglob("*.py") if package else ()),
                 *(
                     path
                     for path in stem.parent.iterdir()

@@ -30,7 +30,7 @@ from evalgate.model import (
     divergence,
 )
 from evalgate.values import Sentence, Wording, grouped
-from . import pairing, purse, sensitivity
+from . import pairing, purse, sensitivity, threshold
 from .book import ScoredSide, Sides
 from .pairing import PolicyRule
 
@@ -240,7 +240,7 @@ def _sample(
     sides: Sides, key: CaseKey, name: str
 ) -> tuple[Sequence[Sequence[float]], Lack | None] | None:
     """One criterion's scores of a case on each side, without crashed runs, and why one is missing;
-    None if all runs of a side crashed."""
+    None if all runs of a side crashed. Nothing is missing if the criterion abstained."""
     scores = []
     unscored_trials = []
     lack = None
@@ -256,7 +256,7 @@ def _sample(
         unscored_trials += [
             side.is_base and trial.own_failure
             for trial, score in zip(counted_trials, side_scores, strict=True)
-            if score is None
+            if score is None and not threshold.abstains(trial.grades.get(name))
         ]
         if len(trials) < repeats:
             lack = Lack.RUNS

@@ -114,7 +114,7 @@ def is_same(report: Report) -> bool:
 
 def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
-    packages`; files only if nothing else is known."""
+    packages`; files only if no part of the agent is known to differ."""
     agent_texts = [
         change.sentence(mark) for change in changes if change.kind not in ("package", "file")
     ]
@@ -127,8 +127,12 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
     packages = [change.sentence(mark) for change in named_changes]
     other_count = len(package_changes) - len(named_changes)
     packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
-    files = [] if agent_texts or packages else [change.sentence(mark) for change in changes]
-    room = max(MOST_SHOWN - len(packages), 1)
+    files = (
+        []
+        if agent_texts
+        else [change.sentence(mark) for change in changes if change.kind == "file"]
+    )
+    room = MOST_SHOWN - len(packages)
     if len(agent_texts) > room:
         agent_texts = [
             *agent_texts[: room - 1],

@@ -34,8 +34,14 @@ READ_ONCE = (
     "OPENBLAS_",
     "OMP_",
 )
-READ_ONCE += ("CLOUDSDK_", "GOOGLE_API_CERTIFICATE_CONFIG", "GOOGLE_API_USE_CLIENT_CERTIFICATE")
+READ_ONCE += (
+    "CLOUDSDK_CONTEXT_",
+    "GOOGLE_API_CERTIFICATE_CONFIG",
+    "GOOGLE_API_USE_CLIENT_CERTIFICATE",
+)
 ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+UTF_8 = {"LANG": "C.UTF-8", "LC_CTYPE": "C.UTF-8"}
+"""What Python takes where no locale is set: as none."""
 CHUNK_BYTES = 1 << 16
 
 
@@ -114,7 +120,7 @@ def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in environment.items()
         # an empty one is as none to Python
-        if value and name.startswith(READ_ONCE) and name not in ANY
+        if value and name.startswith(READ_ONCE) and name not in ANY and UTF_8.get(name) != value
     }
 
 

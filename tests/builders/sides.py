@@ -5,6 +5,7 @@ letters:
 
     P  passes          F  fails
     ?  was not measured (the criterion gave no score)
+    -  the criterion abstained
     !  the agent failed
     .  never ran
     0-9  a graded score of 0.0 to 0.9
@@ -56,6 +57,7 @@ SUITE = "s"
 NAMES = ("m", "n", "o")
 ORIGIN = BaseOrigin(source=BaseSource.RERUN, commit="abc1234")
 OUTAGE = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the judge is out")
+ABSTENTION = NotEvaluated(reason=Reason.ABSTAINED, message="NOT_EVALUATED")
 CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
 
 
@@ -68,8 +70,8 @@ def use(name: str, *, threshold: float | None = 0.5, lower: bool = False) -> Cri
 
 def grade(letter: str, *, lower: bool = False) -> Grade:
     """The grade of one run."""
-    if letter in "?!":
-        return OUTAGE
+    if letter in "?!-":
+        return ABSTENTION if letter == "-" else OUTAGE
     value = {"P": 1.0, "F": 0.0}.get(letter)
     value = float(f"0.{letter}") if value is None else value
     return Score(value=1 - value if lower and letter in "PF" else value)

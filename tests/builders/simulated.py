@@ -10,7 +10,7 @@ from typing import Final
 
 from evalgate.comparison import sensitivity
 
-TRIES: Final = 20
+TRIES: Final = sensitivity.FEWEST_TRIES
 
 
 def few(tries: int = TRIES) -> None:

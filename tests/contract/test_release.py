@@ -21,12 +21,15 @@ class Publisher:
     """A clone of main, and the remote that tags are pushed to."""
 
     def __init__(self, folder: Path) -> None:
-        self.main = repositories.made(folder / "main")
+        self.main, self.remote = folder / "main", folder / "remote"
+
+    def begin(self) -> None:
+        repositories.made(self.main)
         (self.main / ".github").mkdir()
         shutil.copy2(ROOT / ".github/release.sh", self.main / ".github/release.sh")
         shutil.copy2(ROOT / "action.yml", self.main / "action.yml")
         repositories.commit(self.main, {})
-        self.remote = repositories.cloned(self.main, folder / "remote", "--bare")
+        repositories.cloned(self.main, self.remote, "--bare")
 
     def run(self, command: str, version: str, image: str = IMAGE) -> str:
         """What it says as it refuses, "" for done."""
@@ -56,7 +59,20 @@ class Publisher:
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Publisher:
-    return Publisher(tmp_path)
+    new = Publisher(tmp_path)
+    new.begin()
+    return new
+
+
+@pytest.fixture(scope="module")
+def two_releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a publisher that has released 1.2.3 and 1.10.0."""
+    folder = tmp_path_factory.mktemp("releases")
+    publisher = Publisher(folder)
+    publisher.begin()
+    publisher.release("1.2.3")
+    publisher.release("1.10.0")
+    return folder
 
 
 def test_a_release_is_a_commit_that_names_the_image_under_both_tags(publisher: Publisher) -> None:
@@ -88,9 +104,10 @@ def test_a_release_is_a_commit_that_names_the_image_under_both_tags(publisher: P
         ("0.9.0", ""),
     ],
 )
-def test_a_major_tag_only_moves_forward(publisher: Publisher, version: str, told: str) -> None:
-    publisher.release("1.2.3")
-    publisher.release("1.10.0")
+def test_a_major_tag_only_moves_forward(
+    two_releases: Path, tmp_path: Path, version: str, told: str
+) -> None:
+    publisher = Publisher(shutil.copytree(two_releases, tmp_path / "copy"))
     before = publisher.at("v1")
     said = publisher.run("tag", version)
     assert told in said if told else not said

@@ -63,9 +63,9 @@ def test_what_may_be_skipped(
         monkeypatch.setenv("PYTHONPATH", str(TESTS))
         options = ["-p", "xdist.plugin", *options]
     run = pytester.runpytest_subprocess if "-n" in options else pytester.runpytest_inprocess
-    done = run(
-        "-p", "builders.skips", "-c", os.devnull, "--rootdir", str(pytester.path), *options, "-ra"
-    )
+    # else it looks through the folder of all temporary files
+    folder = f"--rootdir={pytester.path}", f"--confcutdir={pytester.path}"
+    done = run("-p", "builders.skips", "-c", os.devnull, *folder, *options, "-ra")
     assert done.ret == code
     lines = done.outlines
     assert (

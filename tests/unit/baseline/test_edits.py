@@ -247,7 +247,10 @@ def test_other_recordings_of_an_agent_are_told(
         ("metrics/tables/words.py", True),  # in its package
         ("metrics/__init__.py", True),
         ("metrics/new.py", True),
-        ("agents/desk/lists.py", True),  # beside a metric in the agent's folder
+        ("agents/desk/lists.py", False),  # beside a metric in the agent's folder, and the agent's
+        ("agents/desk/words.txt", True),  # which the metric names
+        ("agents/desk/checks/helper.py", True),  # in the package of a metric in the agent's package
+        ("agents/desk/prompts/kind.py", False),
         ("agents/desk/agent.py", False),  # what is tested
         ("agents/desk/sub/agent.py", False),
         ("shared/rules.py", True),  # what the metric imports
@@ -265,12 +268,14 @@ def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, *, is_told
         "agents/desk/mine",
         "agents/desk/agent",
         "agents/desk/lists",
+        "agents/desk/checks/own",
         "top",
     )
     says = {
         "metrics/own": "from shared import rules\nfrom agents.desk import agent",
         "shared/rules": "def _():\n    from .limits import MOST",
         "agents/desk/agent": "import shared.words",
+        "agents/desk/mine": "open('words.txt')",
     }
     for side in sides:
         for module in (*kept, "shared/rules", "shared/limits", "shared/words"):
@@ -278,9 +283,10 @@ def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, *, is_told
             (side.root / f"{module}.py").write_text(says.get(module, ""))
     suites = (
         suite(
-            "metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"
+            "metrics.own.score", "agent.mine.score", "agents.desk.checks.own.score", "a/b.c", "..x", "a" * 300,
+            agent="agents/desk",
         ),
-    )
+    )  # fmt: skip
     assert files(*sides, suites) == []
     (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
     (sides[1].root / name).write_text("def score(*_): return 1.0")

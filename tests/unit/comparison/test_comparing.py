@@ -67,6 +67,21 @@ def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
     assert comparison.criteria[0].change == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected", "compared"),
+    [
+        ("P-/P- " * 3 + "PP/PP", "no_evidence", 4),
+        ("--/-- " * 3 + "PP/PP", "no_evidence", 1),  # of cases that it is not for
+        ("--/PP " * 3 + "PP/PP", "no_evidence", 1),  # an answer without what it is for
+        ("-?/-- " * 3 + "PP/PP", "not_measured", 1),
+        ("--/-- " * 3 + "FF/PP " * 7, "regressed", 7),
+    ],
+)
+def test_a_criterion_that_abstains_lacks_no_score(text: str, expected: str, compared: int) -> None:
+    row = sides.compare(f"{text}; {'PP/PP ' * len(text.split())}").criteria[0]
+    assert (row.change.value, row.cases.compared) == (expected, compared)
+
+
 def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
     unpaired = {
         (sides.SUITE, "c0"): CaseStatus.NEW,

@@ -140,6 +140,12 @@ def test_the_line_names_what_matters_and_counts_the_rest() -> None:
         sentence(made(files=files), made(files=changed))
         == "f0.py, f1.py, f2.py, f3.py, f4.py and 4 more"
     )
+    # a package that changed as well hides no file; what the agent is made of says more than files
+    then, now = made(packages={"a": "1"}, files=files), made(packages={"a": "2"}, files=changed)
+    assert sentence(then, now) == "a 1 → 2, f0.py, f1.py, f2.py, f3.py and 5 more"
+    assert sentence(made(agent(model="a"), files=files), made(agent(model="b"), files=changed)) == (
+        "model of desk: a → b"
+    )
 
 
 def test_results_keep_what_agents_are_made_of_and_the_causes(tmp_path: Path) -> None:
