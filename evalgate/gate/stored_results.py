@@ -173,12 +173,7 @@ def _stored_measurement(
     return Measurement(
         head=head,
         base=base_run,
-        comparisons=[
-            failures.again(
-                comparison, book.applied(head), book.applied(base_run), policy=book.policy
-            )
-            for book in rules.books
-        ],
+        comparisons=[failures.again(comparison, head, base_run, book=book) for book in rules.books],
         problems=settings.problems,
     ), rules
 
