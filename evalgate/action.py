@@ -19,9 +19,10 @@ from evalgate import __version__, config, errors, reports
 from evalgate.config import Door, load, settings as config_settings
 from evalgate.config.context import run_of
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
 from evalgate.gate import merge, post, prepare, progress, run, store
 from evalgate.github import events, forks, publish
+from evalgate.github.check_run import Output
 from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Posting
@@ -35,13 +36,8 @@ from evalgate.values import Environ
 def report_error(error: EvalgateError, environ: Environ, *, debug: bool) -> None:
     """Report every problem of the error, then the error itself at its place; with `debug` the
     traceback."""
-    annotate(error.problems, environ)
-    message = error.message + (f"\n{error.hint}" if error.hint else "")
-    folder = events.folder_of(environ)
-    file, line = (
-        (below(folder, error.where.file), error.where.line) if error.where else (None, None)
-    )
-    say(workflow_commands.render_command("error", message, file=file, line=line))
+    error_itself = errors.error("", error.message, error.where, error.hint)
+    annotate([*error.problems, error_itself], environ)
     if debug:
         say(workflow_commands.disarm(traceback.format_exc()))
 
@@ -86,10 +82,12 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 @dataclass(slots=True)
 class _StepOutcome:
     """The outputs of the step: a verdict, which no later error removes, or the reason why it is
-    missing. `exit_code`: the one that was written."""
+    missing. `failure`: the job's summary without a verdict, "" for the reason alone; `exit_code`:
+    the one that was written."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    failure: str = ""
     exit_code: ExitCode | None = None
 
 
@@ -119,6 +117,7 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
     except EvalgateError as error:
         report_error(error, environ, debug=debug)
         outcome.reason = error.message
+        outcome.failure = _undecided(error, environ).summary
         return error.exit_code
     except KeyboardInterrupt:
         say(workflow_commands.render_command("error", "cancelled"))
@@ -330,8 +329,7 @@ def _post(
         outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
     annotate(outcome_of_post.problems, environ)
-    if environ.get("GITHUB_STEP_SUMMARY"):
-        output.append_summary(outcome_of_post.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+    _summarize(outcome_of_post.summary, environ)
     outcome.verdict = reports.render_outputs(outcome_of_post.report)
     return ExitCode.NOT_MEASURED if outcome_of_post.has_failed else ExitCode.PASS
 
@@ -350,7 +348,7 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
         yield posting
     except BaseException as error:
         is_cancelled = isinstance(error, KeyboardInterrupt)
-        annotate(posting.give_up(_error_text(error), hurried=is_cancelled), environ)
+        annotate(posting.give_up(_undecided(error, environ), hurried=is_cancelled), environ)
         raise
     finally:
         posting.close()
@@ -387,17 +385,17 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     )
 
 
-def _error_text(error: BaseException) -> str:
-    """The reason, with advice."""
-    match error:
-        case EvalgateError(hint=""):
-            return error.message
-        case EvalgateError():
-            return f"{error.message.rstrip('.')}. {error.hint}"
-        case KeyboardInterrupt():
-            return "the run was cancelled"
-        case _:
-            return f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
+def _undecided(error: BaseException, environ: Environ) -> Output:
+    """The reason, with advice and the problems that it counts."""
+    if isinstance(error, EvalgateError):
+        folder = events.folder_of(environ)
+        return publish.undecided(error.advice, [problem.below(folder) for problem in error.fatal])
+    if isinstance(error, KeyboardInterrupt):
+        return publish.undecided("the run was cancelled")
+    name = type(error).__name__
+    return publish.undecided(
+        f"internal error in evalgate ({name}); please report the lines in the log"
+    )
 
 
 def token_of(environ: Environ) -> str | None:
@@ -407,21 +405,29 @@ def token_of(environ: Environ) -> str | None:
 
 def _report(report: Report, environ: Environ, *, debug: bool) -> bool:
     """Write annotations and the job's summary; False if that cannot be written."""
-    problem = None
     for line in reports.render_annotations(report):
         say(line)
-    if environ.get("GITHUB_STEP_SUMMARY"):
-        problem = output.append_summary(report.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
-        if problem is not None:
-            annotate([problem], environ)
+    is_whole = _summarize(report.summary, environ)
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+    return is_whole
+
+
+def _summarize(text: str, environ: Environ) -> bool:
+    """Add the text to the job's summary; False if it cannot be written."""
+    if not environ.get("GITHUB_STEP_SUMMARY"):
+        return True
+    problem = output.append_summary(text, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+    if problem is not None:
+        annotate([problem], environ)
     return problem is None
 
 
 def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode) -> bool:
     """Write the step's outputs, after the reports and the summary: the last written values count.
     False if they cannot be written."""
+    if exit_code is not ExitCode.PASS and not outcome.verdict:
+        _summarize(outcome.failure or publish.undecided(outcome.reason).summary, environ)
     if not environ.get("GITHUB_OUTPUT"):
         return True
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}

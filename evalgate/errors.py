@@ -150,6 +150,16 @@ class EvalgateError(Exception):
         """Its place and its message."""
         return f"{self.where}: {self.message}" if self.where else self.message
 
+    @property
+    def advice(self) -> str:
+        """Its message, and what to do."""
+        return f"{self.message.rstrip('.')}. {self.hint}" if self.hint else self.message
+
+    @property
+    def fatal(self) -> Iterable[Problem]:
+        """The problems that count: errors, or the warnings if only `strict` made them count."""
+        return errors_in(self.problems) or self.problems
+
 
 class ConfigError(EvalgateError):
     """The repository or the inputs cannot be read; all problems at once."""
@@ -173,9 +183,8 @@ class ConfigError(EvalgateError):
             f"{count} {noun}{plural} in the configuration or the evaluation files{remark}",
             problems=all_problems,
         )
-        for problem in all_problems:  # tracebacks of tests and of Python callers show them
-            if problem.severity is Severity.ERROR or not errors:
-                error.add_note(str(problem))
+        for problem in error.fatal:  # tracebacks of tests and of Python callers show them
+            error.add_note(str(problem))
         return error
 
 

@@ -254,7 +254,7 @@ def _from_git(
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
-        return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{_error_text(error)}")
+        return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{error.advice}")
     remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
     if baseline == "rerun" or (baseline == "auto" and not remote_keys):
         return base
@@ -357,7 +357,7 @@ def _checked_out(
         checkout = stack.enter_context(checked_out(repo, origin.commit))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        problem: Wording = error.message if is_new else _error_text(error)
+        problem: Wording = error.message if is_new else error.advice
         return Base(origin=origin, problem=problem, no_agent=is_new)
     context.say(f"base {origin.commit[:7]} ({origin.found_by}) checked out")
     base_project = BaseProject()
@@ -378,7 +378,7 @@ def _checked_out(
             problem = Sentence("base_agent_edited", settings.agent, workflow)
             no_agent = False
     except EvalgateError as error:
-        problem = Sentence("base_unreadable", _error_text(error))
+        problem = Sentence("base_unreadable", error.advice)
         # only the base knows whose rules decide: if its own must, unknown rules block
         base_failed = settings.policy != "both"
     if not problem:
@@ -431,10 +431,6 @@ def _problem(
         return "" if all(use.is_absent for use in uses) else checkout.problem, False
     files = base_project.gated_files()
     return Sentence("base_no_agent", files), not files
-
-
-def _error_text(error: EvalgateError) -> str:
-    return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
 
 
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:

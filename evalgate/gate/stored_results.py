@@ -42,7 +42,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.reports import cases as reports_cases
-from evalgate.reports.cases import CaseSide, CaseView
+from evalgate.reports.cases import CaseView
 from evalgate.results import file, history, kept, labels as case_labels, shards
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -633,7 +633,7 @@ def of_file(
     stored = file.read_results(path)
     verdicts = verdicts_of(stored)
     run = stored.run
-    trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
+    side = reports_cases.side_of(run)
     changed_keys = {
         case.key
         for case in (stored.comparison.cases if stored.comparison else ())
@@ -649,11 +649,7 @@ def of_file(
             stored_cases[key] = StoredCase(
                 stored=stored,
                 is_of_change=key in changed_keys,
-                head=CaseSide(
-                    run=run,
-                    trials=tuple(trials.get(key, ())),
-                    confirmations=tuple(confirmations.get(key, ())),
-                ),
+                head=side(key),
                 suite=suite,
                 eval_case=case,
                 verdict=verdicts[key],

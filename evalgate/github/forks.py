@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,15 +152,15 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
 def _check_checkout(sha: str, root: Path) -> None:
     """Raises ConfigError unless the reviewed commit is checked out and git's configuration has no
     token."""
-    folder = next(
-        (candidate for candidate in (root, *root.parents) if (candidate / ".git").is_dir()), None
-    )
-    if folder is None or _text(folder / ".git" / "HEAD").strip() != sha:
+    head = ""
+    with suppress(UnavailableError):
+        head = _text(git.find_source(root).git_dir / "HEAD").strip()
+    if head != sha:
         raise ConfigError(
             f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",
             hint="Set `ref: ${{ inputs.sha }}` at actions/checkout.",
         )
-    if keeps_token(folder):
+    if keeps_token(root):
         raise ConfigError(
             "workflow_dispatch: the checkout keeps the token in git's configuration, where the fork's code may read it",
             hint="Set `persist-credentials: false` at actions/checkout.",

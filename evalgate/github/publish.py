@@ -10,12 +10,12 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from evalgate import errors
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, ExitCode, Problem
+from evalgate.errors import EvalgateError, Problem
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
@@ -43,7 +43,6 @@ PROGRESS_SHARE = 0.05
 (the longer)."""
 
 _TITLE_WIDTH = 200
-_REASON_WIDTH = 2_000
 
 
 def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
@@ -87,11 +86,11 @@ def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Dec
     )
 
 
-def undecided(reason: str) -> Output:
-    """The check run of a run without a verdict."""
+def undecided(reason: str, problems: Sequence[Problem] = ()) -> Output:
+    """The check run of a run without a verdict. `problems`: the errors that stopped it."""
     return Output(
         title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
-        summary=_failure_alert(reason),
+        summary=comment.render_failure(reason, problems),
     )
 
 
@@ -122,8 +121,7 @@ def conclusion_of(report: Report) -> Conclusion:
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
-    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and not report.run.is_part
-    if lacks_files and not verdict.blocks:
+    if report.lacks_files:
         return Conclusion.ACTION_REQUIRED
     if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
         return Conclusion.NEUTRAL
@@ -134,11 +132,6 @@ def conclusion_of(report: Report) -> Conclusion:
         if verdict.blocked_by is VerdictKind.NOT_MEASURED
         else Conclusion.FAILURE
     )
-
-
-def _failure_alert(reason: str) -> str:
-    text = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
-    return markdown.alert("CAUTION", f"**No verdict**: {text}")
 
 
 class Posting:
@@ -226,10 +219,10 @@ class Posting:
         self._post(decision)
         return tuple(self._problems)
 
-    def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
+    def give_up(self, output: Output, *, hurried: bool) -> tuple[Problem, ...]:
         """The run ends before its verdict is posted: the check run must not stay in progress, and
-        an existing comment must not show an earlier result. `hurried`: the runner will kill the
-        process soon."""
+        an existing comment must not show an earlier result. `output`: says why; `hurried`: the
+        runner will kill the process soon."""
         self._shows_progress = False
         with suppress(queue.Empty):
             while True:
@@ -249,13 +242,12 @@ class Posting:
                 return tuple(self._problems)
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
-                self._end_check(client, Decided(conclusion=conclusion, output=undecided(reason)))
+                self._end_check(client, Decided(conclusion=conclusion, output=output))
             address = self._job.address
-            log = (
-                f" See the log of {markdown.link('this workflow run', address)}." if address else ""
-            )
+            log = markdown.link("this workflow run", address)
+            text = f"{output.summary}\n>\n> See the log of {log}." if address else output.summary
             # an earlier result is no longer valid
-            self._end_comment(client, _failure_alert(reason) + log, create=not hurried)
+            self._end_comment(client, Output(title="", summary=text), create=not hurried)
         finally:
             client.close()
         return tuple(self._problems)
@@ -264,7 +256,7 @@ class Posting:
         """Post that the run, which another process began, has no verdict. See `give_up`."""
         if self._wants_check:
             self._begin_check()
-        return self.give_up(reason, hurried=hurried)
+        return self.give_up(undecided(reason), hurried=hurried)
 
     def close(self) -> None:
         """Close the connection, unless a request is still running."""
@@ -280,8 +272,7 @@ class Posting:
 
     def _post(self, decision: Decided) -> None:
         self._end_check(self._client, decision)
-        output = decision.output
-        self._end_comment(self._client, output.summary, output.text, create=decision.create)
+        self._end_comment(self._client, decision.output, create=decision.create)
 
     def _begin_check(self) -> None:
         with suppress(EvalgateError):  # the final post tries again, and reports it
@@ -313,12 +304,12 @@ class Posting:
         text = markdown.alert(
             "NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}."
         )
+        output = Output(title=f"in progress, {done:,}/{total:,}", summary=text)
         try:
             if self._check is not None:
-                output = Output(title=f"in progress, {done:,}/{total:,}", summary=text)
                 check_run.update(self._client, self._check, output)
             if self._comment == "always":
-                self._write(self._client, text, create=True)
+                self._write(self._client, output, create=True)
         except EvalgateError:
             self._shows_progress = False
 
@@ -340,19 +331,17 @@ class Posting:
         except EvalgateError as error:
             self._warn(f"the check run could not be posted: {error.message}", error.hint)
 
-    def _end_comment(
-        self, client: Client, headline: str, details: str = "", *, create: bool
-    ) -> None:
+    def _end_comment(self, client: Client, output: Output, *, create: bool) -> None:
         if self._comment == "off":
             return
         try:
-            self._write(client, headline, details, create=create)
+            self._write(client, output, create=create)
         except EvalgateError as error:
             self._warn(f"the comment could not be posted: {error.message}", error.hint)
 
-    def _write(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
+    def _write(self, client: Client, output: Output, *, create: bool) -> None:
         if self._number is not None:
-            text = github_comment.render(self._job, headline=headline, details=details)
+            text = github_comment.render(self._job, headline=output.summary, details=output.text)
             github_comment.post(client, self._number, self._job.name, text, create=create)
 
     def _warn(self, message: str, hint: str = "") -> None:

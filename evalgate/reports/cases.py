@@ -273,27 +273,26 @@ class CaseView:
         return tuple(verdicts)
 
 
+def side_of(run: Run) -> Callable[[CaseKey], CaseSide]:
+    """The run's side of a case, by the case's key."""
+    trials, confirmations = map(pairing.by_case, (run.trials, run.confirmations))
+    return lambda key: CaseSide(
+        run=run,
+        trials=tuple(trials.get(key, ())),
+        confirmations=tuple(confirmations.get(key, ())),
+    )
+
+
 def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
     known_labels = labels.labels_of(report)
-    sides = [
-        (run, pairing.by_case(run.trials), pairing.by_case(run.confirmations))
-        for run in (report.run, report.base)
-        if run is not None
-    ]
+    sides = [side_of(run) for run in (report.run, report.base) if run is not None]
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
         for case, verdict in zip(suite.cases, suite_verdict.cases, strict=True):
             key = verdict.key
-            head, *bases = (
-                CaseSide(
-                    run=run,
-                    trials=tuple(trials.get(key, ())),
-                    confirmations=tuple(confirmations.get(key, ())),
-                )
-                for run, trials, confirmations in sides
-            )
+            head, *bases = (side(key) for side in sides)
             yield CaseView(
                 head=head,
                 base=bases[0] if bases else None,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from evalgate.errors import Problem
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
 from evalgate.results.labels import CaseLabel
 from evalgate.text import diff, markdown, plain, templates, words
@@ -304,6 +305,12 @@ def render_head(report: Report) -> str:
     return _join_parts(_draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM))
 
 
+def render_failure(reason: str, problems: Sequence[Problem] = ()) -> str:
+    """The text in place of a report: why there is no verdict. `problems`: the errors that stopped
+    the run."""
+    return _draw("failure", plain.one_line(reason), problems, PROBLEMS)
+
+
 def render_body(report: Report) -> str:
     """The parts below the top: one difference, the next commands, and folded sections."""
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - 100
@@ -392,7 +399,7 @@ BODY = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
     Part(draw=lambda v, _: _draw("commands", v)),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
-    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS), room=8_000),
+    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS, not _open_cases(v)), room=8_000),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
     Part(draw=lambda v, _: _draw("problems", v.report, PROBLEMS), room=10_000),

@@ -260,6 +260,14 @@ class _Regression:
         return len({trial.key.case for trial in trials}), trials[0].failure if trials else None
 
     @property
+    def lost_cases(self) -> int:
+        """How many cases only the base's agent completes."""
+        assert self.comparison.base is not None
+        failed = {trial.key.case for trial in self.run.trials if trial.failure}
+        completed = {trial.key.case for trial in self.comparison.base.trials if not trial.failure}
+        return len(failed & completed)
+
+    @property
     def case_counts(self) -> dict[str, int]:
         """How many deciding cases have which status."""
         cases = [case for case in self.comparison.cases if case.suite not in self.policy.advisory]

@@ -122,7 +122,7 @@ def headline(report: Report) -> str:
     only relaxed rules allow."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
-    return phrase("headline", verdict.kind, report.is_relaxed, is_shown)
+    return phrase("headline", verdict.kind, report.is_relaxed, is_shown, report.lacks_files)
 
 
 def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
@@ -246,12 +246,16 @@ def case_reason(case: CaseView, *, width: int) -> str:
 def next_step(report: Report, *, placement: Placement = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
     `placement`: the position of the cases, seen from this sentence."""
+    if report.lacks_files:
+        return phrase("step_unwritten")
+    if report.is_relaxed:
+        return phrase("relaxed_hint")
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
             return _pass_step(report, placement)
         case VerdictKind.FAIL:
-            return _fail_step(report)
+            return _fail_step(report, placement)
         case VerdictKind.INCONCLUSIVE:
             return _inconclusive_step(report, placement)
         case VerdictKind.NOT_MEASURED:
@@ -378,7 +382,7 @@ def _causes(report: Report) -> Iterator[GateEdit]:
             yield edit
 
 
-def _fail_step(report: Report) -> str:
+def _fail_step(report: Report, placement: Placement) -> str:
     comparison = report.compared
     if report.edits.decide and not report.edits.by_base:
         causes = tuple(_causes(report))
@@ -389,9 +393,11 @@ def _fail_step(report: Report) -> str:
         is_edited = not failed_keys.isdisjoint(comparison.edited)
         return phrase("step_edited_cases" if is_edited else "step_untouched")
     kinds = {gate.gate: gate.kind for gate in report.verdict.gates}
-    if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
+    threshold = kinds.get(GateKind.THRESHOLD)
+    if threshold is not VerdictKind.FAIL:
         has_fallen = any(row.change is Change.REGRESSED for row in comparison.criteria)
-        return phrase("step_regression", has_fallen)
+        is_unmeasured = not has_fallen and threshold is VerdictKind.NOT_MEASURED
+        return phrase("step_regression", has_fallen, is_unmeasured, placement)
     origins = {case.origin for case in comparison.cases if case.origin}
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return phrase("step_pre_existing")

@@ -23,7 +23,8 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 def render_problem(problem: Problem) -> str:
     """A problem as an annotation. The message names a file outside the repository, since runners do
     not show it."""
-    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
+    code = f" [{problem.code}]" if problem.code else ""
+    message = f"{problem.message}{code}" + (f"\n{problem.hint}" if problem.hint else "")
     kind = problem.severity.value
     place = problem.place
     if place is None:

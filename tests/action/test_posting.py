@@ -271,6 +271,35 @@ def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_th
     assert "100%" not in body
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("evals/geo.evalset.json", "{", "`evals/geo.evalset.json:1:2`"),
+        # what to do
+        ("evalgate.yml", "threshhold: all\n", "*Did you mean `threshold`?*"),
+    ],
+)
+@pytest.mark.parametrize("fork", ["", "someone/r"], ids=["", "fork"])
+def test_why_there_is_no_verdict_stands_where_the_verdict_would(
+    passing, double: Double, name: str, text: str, words: str, fork: str
+) -> None:
+    passing.write(name, text)
+    passing.check_out()
+    passing.on_pull_request(fork=fork)
+    step = passing.run(agent=AGENT, baseline="none")
+
+    assert (step.code, step.outputs["verdict"]) == (2, "error")
+    texts = [step.summary]
+    if not fork:
+        texts += [only(double.state.comments)["body"]]
+        texts += [only(double.state.checks)["output"]["summary"]]
+    for told_text in texts:
+        alert = told_text[told_text.index("> [!CAUTION]") :]
+        assert "1 problem in the configuration or the evaluation files:\n" in alert
+        assert words in alert
+        assert all(line.startswith(">") for line in alert.strip().splitlines())
+
+
 def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: Double) -> None:
     runner.write_gate(reference=ANSWER, question="Please wait a while.")
     runner.check_out()

@@ -131,7 +131,7 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     [
         # it crashes the first time alone
         ("asked == 1", 0, "flaky", "3 of 4 cases passed; 1 flaky (non-blocking)."),
-        ("asked > 0", 1, "not_measured", "Worse than the base"),
+        ("asked > 0", 1, "not_measured", ": 1 case runs only on the base."),
         ("asked > 1", 0, "passed", "All 4 cases passed."),  # nobody asks again
     ],
 )

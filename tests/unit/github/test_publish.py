@@ -202,7 +202,7 @@ def test_a_run_without_a_verdict_ends_its_check_run(
 ) -> None:
     made = opened()
     settled(made)
-    assert made.give_up("it broke", hurried=hurried) == ()
+    assert made.give_up(publish.undecided("it broke"), hurried=hurried) == ()
     assert github.calls[1:] == expected
 
 
@@ -210,7 +210,7 @@ def test_a_run_that_is_cancelled_while_it_posts_ends_with_its_verdict(github: Gi
     made = opened()
     settled(made)
     made.prepare(build.report("fail"))
-    made.give_up("cancelled", hurried=True)
+    made.give_up(publish.undecided("cancelled"), hurried=True)
     assert github.calls[1:] == [("complete", Conclusion.FAILURE)]
 
 
@@ -218,13 +218,13 @@ def test_a_crash_after_the_verdict_is_no_success(github: GitHub) -> None:
     made = opened()
     settled(made)
     made.prepare(build.report("pass"))
-    made.give_up("it broke", hurried=False)
+    made.give_up(publish.undecided("it broke"), hurried=False)
     assert github.calls[1:] == [("complete", Conclusion.FAILURE), ("comment", True)]
 
 
 def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -> None:
     made = posting(Settings(comment="off"))
-    assert made.give_up("cancelled", hurried=True) == ()
+    assert made.give_up(publish.undecided("cancelled"), hurried=True) == ()
     assert github.calls == []
 
 
@@ -234,7 +234,7 @@ def test_a_farewell_does_not_wait_for_a_github_that_hangs(
     monkeypatch.setattr(publish, "CANCEL_WAIT_S", 0.05)
     github.hold.clear()
     made = opened(Settings(comment="off"))
-    assert made.give_up("cancelled", hurried=True) == ()
+    assert made.give_up(publish.undecided("cancelled"), hurried=True) == ()
     made.close()
     let_go(github, made)
     assert [what for what, _ in github.calls] in ([], ["start"])
@@ -297,7 +297,7 @@ def test_a_named_gate_has_a_check_run_of_its_own() -> None:
 
 
 def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
-    opened().give_up("@team <b>\n> # `x` ![i](http://x)", hurried=False)
+    opened().give_up(publish.undecided("@team <b>\n> # `x` ![i](http://x)"), hurried=False)
     (said,) = github.comments
     assert "team" in said
     assert "@team" not in said
