@@ -49,13 +49,6 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     )
     rules = rules.with_quarantined(cases)
     base = shards.join(bases) if bases and head.comparison is not None else None
-    problems = (
-        *settings.problems,
-        *rules.problems,
-        *history.problems,
-        *notices,
-        *head.problems,
-    )
     base_run = None if base is None else base.run
     measurement = Measurement(
         head=head.run,
@@ -64,7 +57,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
             head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
             for book in rules.books
         ],
-        problems=(*problems, *_without_base(heads, bases)),
+        problems=(
+            *settings.problems,
+            *rules.problems,
+            *history.problems,
+            *notices,
+            *head.problems,
+            *_without_base(heads, bases),
+        ),
     )
     report = decision.decide(measurement, rules, context, history=history)
     outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
