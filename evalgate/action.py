@@ -213,7 +213,7 @@ def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
     event = events.parse_event(
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )
-    forks.check(event, settings, root=settings.root)
+    forks.check(event, settings, root=settings.root, environ=environ)
     return settings, _resolve_event(environ, event)
 
 

@@ -175,7 +175,7 @@ def _fetch_results(
     if not candidates:
         raise UnavailableError(
             f"the finished run has no artifact {name!r}",
-            hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
+            hint="It ended without a report (see its log), or lacks actions/upload-artifact with `if: always()`.",
         )
     artifact = candidates[0]
     sha = (artifact.head_sha or "").lower()
@@ -187,7 +187,7 @@ def _fetch_results(
     if RESULTS not in files:
         raise ConfigError(
             f"the artifact {name!r} has no {RESULTS} at its root",
-            hint="Upload the folder itself: `path: evalgate-report`.",
+            hint="It ended without results (see its log), or uploads more than `path: evalgate-report`.",
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -56,9 +57,19 @@ def keeps_token(root: Path) -> bool:
     return "extraheader" in text or "includeif" in text
 
 
-def check(event: EventContext, settings: Settings, *, root: Path) -> None:
+COMMENT = (
+    "issue_comment: anybody can comment, the run has the secrets of the repository, and the checkout is not the commit "
+    "of the default branch for which GitHub started it"
+)
+
+
+def check(
+    event: EventContext, settings: Settings, *, root: Path, environ: Environ = os.environ
+) -> None:
     """Raises ConfigError if the event must not do what the settings request. `root`: the
     checkout."""
+    if event.name == "issue_comment" and git.commit_of(root, environ) != event.head.sha:
+        raise ConfigError(COMMENT, hint=TARGET_HINT)
     if event.kind is EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
     if settings.mode == "merge" and not settings.results:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from evalgate import errors
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, ExitCode, Problem
+from evalgate.errors import EvalgateError, Problem
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
@@ -121,8 +121,7 @@ def conclusion_of(report: Report) -> Conclusion:
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
-    lacks_files = report.exit_code is ExitCode.NOT_MEASURED and not report.run.is_part
-    if lacks_files and not verdict.blocks:
+    if report.lacks_files:
         return Conclusion.ACTION_REQUIRED
     if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
         return Conclusion.NEUTRAL

@@ -121,6 +121,12 @@ class Report:
         return self.links.commit or self.run.commit
 
     @property
+    def lacks_files(self) -> bool:
+        """True if only reports that could not be written fail the job."""
+        is_blocked = self.run.is_part or self.verdict.blocks
+        return self.exit_code is ExitCode.NOT_MEASURED and not is_blocked
+
+    @property
     def is_relaxed(self) -> bool:
         """True if only rules that the change relaxes let it pass."""
         return self.edits.decide and not self.verdict.blocks

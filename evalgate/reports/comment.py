@@ -399,7 +399,7 @@ BODY = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
     Part(draw=lambda v, _: _draw("commands", v)),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
-    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS), room=8_000),
+    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS, not _open_cases(v)), room=8_000),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
     Part(draw=lambda v, _: _draw("problems", v.report, PROBLEMS), room=10_000),

@@ -122,7 +122,7 @@ def headline(report: Report) -> str:
     only relaxed rules allow."""
     verdict = report.verdict
     is_shown = not verdict.blocks and verdict.kind is not VerdictKind.PASS
-    return phrase("headline", verdict.kind, report.is_relaxed, is_shown)
+    return phrase("headline", verdict.kind, report.is_relaxed, is_shown, report.lacks_files)
 
 
 def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
@@ -246,6 +246,10 @@ def case_reason(case: CaseView, *, width: int) -> str:
 def next_step(report: Report, *, placement: Placement = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
     `placement`: the position of the cases, seen from this sentence."""
+    if report.lacks_files:
+        return phrase("step_unwritten")
+    if report.is_relaxed:
+        return phrase("relaxed_hint")
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:

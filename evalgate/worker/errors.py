@@ -109,17 +109,13 @@ class ServiceDown(BaseException):
 
     def __init__(self, service_name: str, missing_part: str, error: BaseException | str) -> None:
         reason = error if isinstance(error, str) else sentence(error)
-        message = _plain_addresses(
-            f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
-        )
+        message = f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
+        # user names and queries of URLs may be secret
+        message = re.sub(r"(?<=://)[^/\s@]+@", "", message)
+        message = re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", message)
         super().__init__(message)
         # no frame of it is the user's; why a server ended is the end of standard error
         self.description = {"kind": UNREACHABLE, "message": message, "detail": ""}
-
-
-def _plain_addresses(text: str) -> str:
-    """The text with each URL cut after its path, because user names and queries may be secret."""
-    return re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", re.sub(r"(?<=://)[^/\s@]+@", "", text))
 
 
 def address_of(service: Any) -> str:

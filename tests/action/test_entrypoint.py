@@ -161,7 +161,7 @@ def test_nothing_is_never_green(passing) -> None:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_what_makes_a_gate_worth_little_is_told_and_it_does_not_pass_without_a_report(
-    runner,
+    runner, double
 ) -> None:
     runner.write_gate(reference=ANSWER)
     runner.write("evals/test_config.json", {"criteria": {"response_match_score": 0}})
@@ -180,6 +180,13 @@ def test_what_makes_a_gate_worth_little_is_told_and_it_does_not_pass_without_a_r
     logged, _, after = step.stdout.partition("running 1 trial")
     assert "[threshold-always-passes]" in logged
     assert "junit.xml: warning: cannot be written" in after
+    # nobody takes it for a pass
+    (comment,), (check,) = double.state.comments.values(), double.state.checks.values()
+    headline = "pass, but reports are missing"
+    assert f"> [!WARNING]\n> **evalgate: {headline}.**" in comment["body"]
+    assert "not every report could be written" in comment["body"]
+    assert check["conclusion"] == "action_required"
+    assert check["output"]["title"].lower().startswith(headline)
 
 
 @pytest.mark.usefixtures("in_this_process")

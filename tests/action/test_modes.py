@@ -316,6 +316,20 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
     assert (failing.asked(), double.seen) == ([], [])
 
 
+@pytest.mark.parametrize("is_change", [True, False])
+def test_a_comment_runs_no_commit_that_nobody_reviewed(failing, *, is_change: bool) -> None:
+    issue = {"number": 7, "pull_request": {"url": "https://api.github.invalid/pulls/7"}}
+    if not is_change:
+        failing._clone(failing.base, "refs/heads/main")
+    failing.on("issue_comment", {"issue": issue}, GITHUB_REF="refs/heads/main", GITHUB_BASE_REF="")
+    failing.environment["GITHUB_SHA"] = failing.base
+    step = failing.run(agent=AGENT, baseline="none")
+    assert bool(failing.asked()) is not is_change
+    assert (step.code == 2) is is_change
+    assert ("anybody can comment" in step.outputs["reason"]) is is_change
+    assert ("workflow_dispatch" in step.summary) is is_change
+
+
 def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(
     failing, double: Double
 ) -> None:

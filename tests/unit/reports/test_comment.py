@@ -9,6 +9,9 @@ from builders import build, comparing, report_page
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
+from evalgate import errors
+from evalgate.comparison import verdict
+from evalgate.errors import Place
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
 from evalgate.reports import (
     annotations as reports_annotations,
@@ -192,6 +195,19 @@ def test_one_cause_is_told_once() -> None:
     assert shown.count("KeyError") == 1
     assert "<b>50 cases</b>" in shown
     assert "42 more" in shown
+
+
+@pytest.mark.parametrize(("words", "opened"), [("pass", " open"), ("fail", "")])
+def test_a_file_that_cannot_be_evaluated_says_what_to_do(words: str, opened: str) -> None:
+    """At once, unless a case is open above."""
+    whole = build.report(words)
+    broken = dataclasses.replace(build.suite(key="big.json"), problem="line 1: it is a pointer")
+    hint = errors.error("git-lfs-pointer", "it is a pointer", Place("big.json", 1), "Fetch it.")
+    run = dataclasses.replace(whole.run, suites=(*whole.run.suites, broken))
+    decided = verdict.decide(run, whole.policy, comparison=None)
+    report = dataclasses.replace(whole, run=run, verdict=decided, problems=(hint,))
+    _, _, shown = comment.render(report).partition(f"<details{opened}><summary>1 evaluation file")
+    assert "*Fetch it.*" in shown.partition("</details>")[0]
 
 
 def test_flaky_cases_show_every_run() -> None:
