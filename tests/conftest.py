@@ -63,8 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # to search what was collected for garbage takes a second
 
 
 @pytest.fixture

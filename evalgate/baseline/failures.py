@@ -319,7 +319,13 @@ def compare(
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
         problem = Sentence("with_cause", problem, cause) if cause else problem
-        return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
+        return Comparison(
+            origin=origin,
+            problem=problem,
+            base_failed=base_failed,
+            cases=comparison_compare.unpaired_cases(sides.unpaired),
+            unread=unread,
+        )
     notes = _other_models(head, base, is_together=sides.is_together)
     return comparison_compare.comparison_of(
         sides, origin=origin.with_notes(notes), edited=edited, unread=unread
@@ -332,14 +338,12 @@ def again(
     base: Run | None,
     *,
     policy: Policy,
-    default_problem: Wording = "",
 ) -> Comparison:
-    """Recompute a comparison of results from both runs. `default_problem`: the problem if there is
-    no base and the results have no reason."""
+    """Recompute a comparison of results from both runs."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
-            problem=comparison.problem or default_problem,
+            problem=comparison.problem or Sentence("no_base_results"),
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )

@@ -86,12 +86,18 @@ def _cases(sides: Sides) -> tuple[CaseComparison, ...]:
         for case in suite.cases
         if case.scenario is not None
     }
-    base_only_cases = (
-        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
-        for (suite, case_id), status in sides.unpaired.items()
-        if (suite, case_id) not in sides.uses
-    )
+    base_only_cases = [
+        case for case in unpaired_cases(sides.unpaired) if case.key not in sides.uses
+    ]
     return (*(_case(sides, key, simulated_suites.get(key)) for key in sides.uses), *base_only_cases)
+
+
+def unpaired_cases(statuses: Mapping[CaseKey, CaseStatus]) -> tuple[CaseComparison, ...]:
+    """The cases that cannot be compared, whatever was measured."""
+    return tuple(
+        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
+        for (suite, case_id), status in statuses.items()
+    )
 
 
 def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:

@@ -3,6 +3,7 @@ conversation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -140,7 +141,7 @@ def _rubrics_of(
         rubric
         for index in indexes
         for rubric in (*_of_case(view, index), *view.actual[index].rubrics)
-        if not rubric.type or _plain_type(rubric.type) == rubric_type
+        if not rubric.type or re.sub("[- ]", "_", rubric.type.strip().upper()) == rubric_type
     ]
     rubrics_by_id: dict[str, Rubric] = {}
     for rubric in (*criterion_rubrics, *written_rubrics):
@@ -153,10 +154,6 @@ def _rubrics_of(
 def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
     turn_rubrics = view.expected[index].rubrics if view.expected else ()
     return (*view.case.rubrics, *turn_rubrics)
-
-
-def _plain_type(rubric_type: str) -> str:
-    return rubric_type.strip().upper().replace("-", "_").replace(" ", "_")
 
 
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:

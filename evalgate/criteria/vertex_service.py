@@ -6,7 +6,7 @@ paced and paid for like those of other judges."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evalgate.formats import agents_cli
@@ -84,11 +84,11 @@ def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
         version=VERSION,
         repeat=ask.repeat,
     )
-    return SampledRequest(request=request, parse=lambda reply: _vote(reply.text), num_samples=1)
-
-
-def _vote(text: str) -> Mapping[str, Vote]:
-    return {} if parse(text)[0] is None else {"": Vote(passed=True)}
+    return SampledRequest(
+        request=request,
+        parse=lambda reply: {} if parse(reply.text)[0] is None else {"": Vote(passed=True)},
+        num_samples=1,
+    )
 
 
 def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,7 +208,9 @@ class Tree:
             self._walk(prefix, IgnoreRules(), used, ignored)
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
-        used |= ignored & _committed(root, ignored, is_base=is_base)
+        if ignored:
+            tracked = ignored if is_base else git.tracked(root, sorted(ignored), os.environ)
+            used |= ignored & tracked
         ignored -= used
         self.config_files = _configs(used)
         self.ignored_configs = frozenset(_configs(ignored))
@@ -319,11 +321,6 @@ class Tree:
 def _configs(paths: Iterable[str]) -> set[str]:
     """The criteria files among the paths, by their names."""
     return {path for path in paths if path.rpartition("/")[2] in CONFIG_NAMES}
-
-
-def _committed(root: Path, paths: set[str], *, is_base: bool) -> AbstractSet[str]:
-    """The paths that git tracks: a .gitignore does not affect them."""
-    return paths if is_base or not paths else git.tracked(root, sorted(paths), os.environ)
 
 
 def _folders(prefix: str, entries: Entries) -> Iterator[str]:

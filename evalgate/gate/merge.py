@@ -189,13 +189,7 @@ def _comparison(head: Stored, base: Stored | None, book: RuleBook) -> Comparison
     if head.comparison is None:
         return None
     run = None if base is None else book.applied(base.run)
-    return failures.again(
-        head.comparison,
-        book.applied(head.run),
-        run,
-        policy=book.policy,
-        default_problem="no shard has base results",
-    )
+    return failures.again(head.comparison, book.applied(head.run), run, policy=book.policy)
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -349,35 +349,26 @@ def open_earlier_runs(
             for suite in rules.suites
             if base is not None and baseline_base.is_same_use(suite, base, settings)
         ]
-        unchanged = {suite.key for suite in same_uses if _is_same_agent(suite, entries, trees)}
+        known_sides = {suite.key: _known_sides(suite, entries, trees) for suite in same_uses}
         yield EarlierRuns(
             trees=trees,
             store=store,
             entries=entries,
-            unchanged=frozenset(unchanged),
-            unread=frozenset(
-                suite.key
-                for suite in same_uses
-                if suite.key not in unchanged and not any(_inputs_of(suite, entries))
-            ),
+            unchanged=frozenset(key for key, count in known_sides.items() if count == len(trees)),
+            unread=frozenset(key for key, count in known_sides.items() if not count),
         )
 
 
-def _inputs_of(suite: Suite, entries: Iterable[EarlierSide]) -> Iterator[Inputs]:
-    """The known inputs of a suite's agent in earlier runs."""
-    inputs = (entry.journal.inputs.get(suite.agent.key, Inputs()) for entry in entries)
-    return (known_inputs for known_inputs in inputs if known_inputs.is_known)
-
-
-def _is_same_agent(
-    suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]
-) -> bool:
-    """True if the checkouts do not differ in the files that the suite's agent read in an earlier
-    run, or are equal."""
-    for inputs in _inputs_of(suite, entries):
-        if not any(tree.first_difference(inputs.answers) for tree in trees):
-            return True
-    return len({tree.answer("everything") for tree in trees}) == 1
+def _known_sides(suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]) -> int:
+    """The most checkouts that do not differ from an earlier run in the files that the suite's agent
+    read there; all of them if they are equal."""
+    counts = (
+        sum(not tree.first_difference(inputs.answers) for tree in trees)
+        for entry in entries
+        if (inputs := entry.journal.inputs.get(suite.agent.key, Inputs())).is_known
+    )
+    count = max(counts, default=0)
+    return len(trees) if len({tree.answer("everything") for tree in trees}) == 1 else count
 
 
 def _entries(

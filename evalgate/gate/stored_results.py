@@ -14,7 +14,7 @@ from evalgate import __version__, agents
 from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import pairing, threshold
+from evalgate.comparison import compare as comparison_compare, pairing, threshold
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -144,13 +144,15 @@ def _stored_measurement(
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
-    # if one run measured both sides: it knows what the base has; None if the sides are two runs
-    stored_comparison = None
-    if base_results is not None and _are_sides(base_results, head_results):
-        stored_comparison = head_results.comparison
+    # one run of both sides knows what the base has, or why there is none; two runs do not
+    comparison = head_results.comparison
+    if comparison and not (
+        _are_sides(base_results, head_results) if base_results else comparison.problem
+    ):
+        comparison = None
     # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
     # not in its results
-    is_decided = base is None or stored_comparison is not None
+    is_decided = base is None or comparison is not None
     rules = replace(
         rules,
         edits=head_results.edits if is_decided else rules.edits,
@@ -158,11 +160,13 @@ def _stored_measurement(
     ).with_quarantined(quarantine.of_checkout(settings, rules.suites, today=context.moment.date()))
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
-        return Measurement(head=head, comparisons=[None], problems=head_results.problems), rules
+        return Measurement(
+            head=head, comparisons=[comparison], problems=head_results.problems
+        ), rules
     base_run, notes = _base_to_compare(base_results, head_results, rules.suites, base.project)
     if base_results.version != head_results.version:
         notes.append(Sentence("other_version", base_results.version, head_results.version))
-    comparison = stored_comparison or Comparison(
+    comparison = comparison or Comparison(
         origin=history.aged(base.origin, settings, context, notes=notes),
         cases=_unpaired(head, base_run),
     )
@@ -212,15 +216,16 @@ def read_run(path: Path, *, of: str) -> Stored:
 def _unpaired(head: Run, base: Run) -> tuple[CaseComparison, ...]:
     """The cases that are not equal on both sides."""
     head_contents, base_contents = map(_contents, (head, base))
-    statuses = dict.fromkeys(base_contents.keys() - head_contents.keys(), CaseStatus.REMOVED)
-    for key, content in head_contents.items():
-        if key not in base_contents:
-            statuses[key] = CaseStatus.NEW
-        elif base_contents[key] != content:
-            statuses[key] = CaseStatus.CHANGED
-    return tuple(
-        CaseComparison(suite=suite, case_id=case_id, status=status)
-        for (suite, case_id), status in sorted(statuses.items())
+    keys = {key for key, _ in head_contents.items() ^ base_contents.items()}
+    return comparison_compare.unpaired_cases(
+        {
+            key: CaseStatus.REMOVED
+            if key not in head_contents
+            else CaseStatus.CHANGED
+            if key in base_contents
+            else CaseStatus.NEW
+            for key in sorted(keys)
+        }
     )
 
 

@@ -300,8 +300,9 @@ class VotingPanel:
             for item in missing_items:
                 votes |= confirm_vote(item, votes.pop(item, None), second_votes.get(item))
         final_votes = {item: votes[item] for item in sampled_request.items if item in votes}
-        if len(final_votes) < len(sampled_request.items):
-            self._forget(*requests)
+        if len(final_votes) < len(sampled_request.items) and self._cache is not None:
+            for request in requests:  # the next run asks again
+                self._cache.forget(self._address(request))
         return Sample(index=index, votes=final_votes, text="\n".join(texts), cached=cached)
 
     # --- one question -----------------------------------------------------------------------------
@@ -425,12 +426,6 @@ class VotingPanel:
                 raise _run_ended()
             futures.wait((future,), timeout=STOP_CHECK_S)
         return future.result()
-
-    def _forget(self, *requests: JudgeRequest) -> None:
-        """Drop replies without a verdict from the cache: the next run asks again."""
-        if self._cache is not None:
-            for request in requests:
-                self._cache.forget(self._address(request))
 
     def _address(self, request: JudgeRequest) -> str:
         return replay.address_of(request, endpoint=self._clients.endpoint(request.model))

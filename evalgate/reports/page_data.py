@@ -17,7 +17,6 @@ from evalgate.comparison import pairing
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentFailure,
-    Case,
     CriterionUse,
     CriterionVerdict,
     Event,
@@ -272,7 +271,8 @@ def _case_and_traces(
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {
-        **_case_json(case.eval_case, uses),
+        "expected": [_expected(turn, uses) for turn in case.eval_case.turns],
+        "about": adk_shapes.case_fields_json(case.eval_case),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
         "shown": next(
             (index for index, trial in enumerate(case.trials) if trial is case.main_trial), 0
@@ -287,14 +287,6 @@ def _case_and_traces(
         "runs": runs,
     }
     return document, {side: side_traces for side, side_traces in traces.items() if any(side_traces)}
-
-
-def _case_json(case: Case, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """The questions and expectations, and the other fields of the case in the evaluation file."""
-    return {
-        "expected": [_expected(turn, uses) for turn in case.turns],
-        "about": adk_shapes.case_fields_json(case),
-    }
 
 
 def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:

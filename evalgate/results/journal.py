@@ -108,7 +108,10 @@ class Journal:
                 if document is None or not journal._add_line(line, document):
                     journal.damaged += 1
         except OSError as error:
-            raise _not_read(path, error) from error
+            raise UnavailableError(
+                f"cannot read the journal {path}: {error.strerror or error}",
+                hint="Make it readable, or start over without --resume.",
+            ) from error
         except UnavailableError:
             journal.close()
             raise
@@ -524,13 +527,6 @@ def not_written(path: Path, error: OSError) -> UnavailableError:
         hint = f"Make the folder {path.parent} writable, or set `output` to another folder."
     return UnavailableError(
         f"cannot write the journal {path}: {error.strerror or error}", hint=hint
-    )
-
-
-def _not_read(path: Path, error: OSError) -> UnavailableError:
-    return UnavailableError(
-        f"cannot read the journal {path}: {error.strerror or error}",
-        hint="Make it readable, or start over without --resume.",
     )
 
 

@@ -290,7 +290,13 @@ def _turn_lists(outcome: Outcome, *, agents_seen: AgentsTable, address: Address)
     else:
         name, turns, failed_traces = "partial", outcome.partial, [*filter(None, [outcome.trace])]
     lists: dict[str, Sequence[Any]] = {
-        name: [_turn_json(turn) for turn in turns],
+        # their agents are in the table
+        name: [
+            adk_shapes.invocation_json(
+                dataclasses.replace(turn, agents=()) if turn.agents else turn
+            )
+            for turn in turns
+        ],
         "states": [turn.state for turn in turns],
         "agents": [_add_to_table(turn.agents, agents_seen, address) for turn in turns],
         "times": [[event.at for event in turn.steps if event.at is not None] for turn in turns],
@@ -384,10 +390,6 @@ def _add_to_table(
     key = address(agents_json(agents))
     agents_seen.setdefault(key, agents)
     return key
-
-
-def _turn_json(turn: Invocation) -> JsonObject:
-    return adk_shapes.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
 
 
 # --- numbers that JSON does not have, anywhere in a document --------------------------------------

@@ -19,10 +19,11 @@ MODEL_ERROR = "model_error"
 UNAUTHORIZED = "unauthorized"
 RAISED = "raised"
 
-NETWORK_MODULES = frozenset({
-    "aiohttp", "anyio", "botocore", "google", "grpc", "httpcore", "httpcore2", "httpx", "httpx2", "litellm", "openai",
-    "anthropic", "requests", "urllib", "urllib3", "websockets",
-})  # fmt: skip
+MODEL_MODULES = re.compile(r"(anthropic|botocore|google\.(adk|genai)|litellm|openai)\b")
+NETWORK_MODULES = re.compile(
+    r"(aiohttp|anthropic|anyio|botocore|google|grpc|httpcore2?|httpx2?|litellm|openai|requests|urllib3?|websockets)\b"
+)
+"""The libraries of models, and all that ask a service: the beginnings of module names."""
 NETWORK_NAMES = re.compile(
     r"Connect|Timeout|RemoteProtocol|ReadError|WriteError|NetworkError|ProtocolError|ServerDisconnected|"
     r"ServiceUnavailable|InternalServerError|ProxyError|ChunkedEncoding|RetryError|DeadlineExceeded|NameResolution"
@@ -108,17 +109,13 @@ class ServiceDown(BaseException):
 
     def __init__(self, service_name: str, missing_part: str, error: BaseException | str) -> None:
         reason = error if isinstance(error, str) else sentence(error)
-        message = _plain_addresses(
-            f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
-        )
+        message = f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
+        # user names and queries of URLs may be secret
+        message = re.sub(r"(?<=://)[^/\s@]+@", "", message)
+        message = re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", message)
         super().__init__(message)
         # no frame of it is the user's; why a server ended is the end of standard error
         self.description = {"kind": UNREACHABLE, "message": message, "detail": ""}
-
-
-def _plain_addresses(text: str) -> str:
-    """The text with each URL cut after its path, because user names and queries may be secret."""
-    return re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", re.sub(r"(?<=://)[^/\s@]+@", "", text))
 
 
 def address_of(service: Any) -> str:
@@ -205,7 +202,9 @@ def sentence(error: BaseException) -> str:
     look_up = type(os.environ).__getitem__.__code__
     if isinstance(error, KeyError) and frames and frames[-1].f_code is look_up:
         text += " (not in os.environ)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if text.endswith(":") and error.__cause__:  # it quotes an error without a message
+        text += f" {sentence(error.__cause__)}"
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def _mcp_server(error: BaseException) -> str:
@@ -316,27 +315,28 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
         return kind, code
     name = type(error).__name__
     if (
-        (NETWORK_NAMES.search(name) and _from_remote_module(error))
+        (NETWORK_NAMES.search(name) and _is_from(NETWORK_MODULES, error))
         or isinstance(error, ConnectionError)
         or name == "gaierror"
         or _mcp_server(error)
     ):
         return UNREACHABLE, code
-    if code is not None:
+    # what another service answers to a tool is the tool's exception
+    if code is not None and _is_from(MODEL_MODULES, error):
         # the Gemini API answers 400 to a wrong key
         return UNAUTHORIZED if "API_KEY_INVALID" in str(error) else MODEL_ERROR, code
     return RAISED, None
 
 
-def _from_remote_module(error: BaseException | None) -> bool:
-    """True if a base class of the error belongs to a network library: google-adk wraps
-    google-genai's errors in its own classes."""
-    return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
+def _is_from(modules: re.Pattern[str], error: BaseException | None) -> bool:
+    """True if a base class of the error belongs to such a library: google-adk wraps google-genai's
+    errors in its own classes."""
+    return any(modules.match(base.__module__) for base in type(error).__mro__)
 
 
 def status_of(error: BaseException | None) -> int | None:
     """The HTTP status of an error; None if it has none."""
-    if not _from_remote_module(error):
+    if not _is_from(NETWORK_MODULES, error):
         return None
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "code", "status"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -22,22 +23,9 @@ from builders.zygotes import Birth, Zygote
 EVALGATE = Path(sys.executable).parent / "evalgate"
 # what Python, its libraries and google.auth read as they are loaded, when a fork is too late to
 # change it; the two of ANY change nothing that a test looks at
-READ_ONCE = (
-    "PYTHON",
-    "LC_",
-    "LANG",
-    "LD_",
-    "MALLOC_",
-    "OPENSSL_",
-    "PYDANTIC_",
-    "NUMPY_",
-    "OPENBLAS_",
-    "OMP_",
-)
-READ_ONCE += (
-    "CLOUDSDK_CONTEXT_",
-    "GOOGLE_API_CERTIFICATE_CONFIG",
-    "GOOGLE_API_USE_CLIENT_CERTIFICATE",
+READ_ONCE = re.compile(
+    "PYTHON|LC_|LANG$|LD_|MALLOC_|OPENSSL_|PYDANTIC_|NUMPY_|OPENBLAS_|OMP_"
+    "|CLOUDSDK_CONTEXT_|GOOGLE_API_CERTIFICATE_CONFIG|GOOGLE_API_USE_CLIENT_CERTIFICATE"
 )
 ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 UTF_8 = {"LANG": "C.UTF-8", "LC_CTYPE": "C.UTF-8"}
@@ -120,7 +108,7 @@ def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in environment.items()
         # an empty one is as none to Python
-        if value and name.startswith(READ_ONCE) and name not in ANY and UTF_8.get(name) != value
+        if value and READ_ONCE.match(name) and name not in ANY and UTF_8.get(name) != value
     }
 
 

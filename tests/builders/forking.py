@@ -28,7 +28,6 @@ gc.disable()  # what is imported stays: to search it for garbage takes a tenth a
 def next_request():
     """Wait for messages; returns the request in each fork. The zygote ends where nobody is left to
     ask."""
-    gc.collect()
     gc.freeze()  # or each fork's first collection copies all that is there
     gc.enable()
     with socket.socket(fileno=os.dup(0)) as door:

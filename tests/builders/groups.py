@@ -6,6 +6,7 @@ group has is shared out among the parts of `integration`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -78,6 +79,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_GROUP] = {
             TESTS / name for name, own in shared_out(files()).items() if own == group
         }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of a group side by side: what takes long to load is loaded by one process of
+    xdist's."""
+    group_of = shared_out(files())
+
+    def pattern(item: pytest.Item) -> str:
+        group = group_of.get(os.path.relpath(item.path, TESTS), "")
+        return group if group in PATTERNS else ""
+
+    items.sort(key=pattern)
 
 
 _GROUP: Final = pytest.StashKey[set[Path]]()

@@ -43,9 +43,7 @@ root_agent = Agent(name="bot", model="my-own", sub_agents=subs)
 def call(repository: Path, *arguments: str, **variables: str) -> tuple[int, str]:
     """The exit code and all that it said, in an environment without keys."""
     same = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(forked_command.READ_ONCE)
+        name: value for name, value in os.environ.items() if forked_command.READ_ONCE.match(name)
     }
     environment = {**same, **repositories.ENVIRON, "HOME": str(repository.parent), **variables}
     done = forked_command.run(arguments, cwd=repository, env=environment, timeout=120)

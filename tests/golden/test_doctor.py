@@ -195,9 +195,7 @@ def said(root: Path, case: Case) -> tuple[str, int]:
     if not case.is_git:
         (repository / ".git").rename(root / "git")
     same = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(forked_command.READ_ONCE)
+        name: value for name, value in os.environ.items() if forked_command.READ_ONCE.match(name)
     }
     environment = {**same, **repositories.ENVIRON, "HOME": str(root), **case.variables}
     text, code = "", 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from builders import forked_command
 
-from tests.integration.agents.line_client import AGENTS, framework_python
+from tests.integration.agents.line_client import AGENTS, framework_zygote
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +50,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def gate(repository: Path, driver: str, *options: str) -> Any:
-    rule = f"{{driver: {driver}, call: '{AGENT[driver]}:agent', path: app, python: {framework_python()}}}"
+    rule = f"{{driver: {driver}, call: '{AGENT[driver]}:agent', path: app, python: {framework_zygote().python}}}"
     (repository / "evalgate.yml").write_text(f"agents:\n  - {rule}\n")
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment = {**kept, "TRACE": str(repository / "trace")}

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.gated_repository import Repository
+from builders.gated_repository import AGENT, Repository
+
+from evalgate.results import shards
 
 pytestmark = pytest.mark.integration
 
@@ -346,6 +348,41 @@ def test_fresh_pairs_of_parts_are_merged(repo: Repository) -> None:
     assert results["verdict"]["evidence"] >= 20, "each part began with a half"
 
 
+def test_a_new_case_is_new_beside_a_base_that_fails(repo: Repository) -> None:
+    """The base fails in every run of the part that has the new case."""
+    homes = shards.divide(
+        [("desk.evalset.json", f"case_{number}") for number in range(8)], of=3, durations={}
+    )
+    own = [homes["desk.evalset.json", f"case_{number}"] for number in range(8)]
+    beside = [number for number in range(7) if own[number] == own[7]]
+    repo.git("checkout", "-q", "main")
+    repo.write(
+        "agent.py",
+        AGENT.format(side="base", wrong=set(beside), flaky="set()").replace(
+            "bad else", "bad and os._exit(3) else"
+        ),
+    )
+    repo.commit("crashes")
+    repo.git("checkout", "-qB", "change")
+    repo.agent("head", wrong=(7,))
+    repo.cases(*range(8))
+    repo.commit("one case more")
+    repo.run("--threshold", "confirmed")
+    measure_parts(repo, 3, "--base", "main", "--threshold", "confirmed")
+    merge(repo)
+    merged, whole = (
+        {
+            case["case_id"]: (case["status"], case.get("origin"))
+            for case in json.loads((repo.root / name / "results.json").read_text())["comparison"][
+                "cases"
+            ]
+        }
+        for name in ("merged", "evalgate-report")
+    )
+    assert merged == whole
+    assert whole["case_7"][0] == "new"
+
+
 def test_only_one_part_has_the_base(repo: Repository) -> None:
     measure_parts(repo, 2, "--base", "main")
     (repo.root / "parts/2/base.json").unlink()
@@ -524,3 +561,18 @@ def test_a_report_of_a_run_says_what_the_run_said(repo: Repository) -> None:
     again, said = repo.call("report", "evalgate-report", "--output", "again", "--threshold", "new")
     assert (code, again) == (0, 0), said
     assert without_times((repo.root / "again/comment.md").read_text()) == run_comment
+
+
+def test_a_report_of_a_run_says_why_it_had_no_base(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.write("evalgate.yml", "nonsense: 1")
+    repo.commit("broken")
+    repo.git("checkout", "-qB", "change")
+    repo.gate_file()
+    repo.agent("head")
+    repo.commit("head")
+    assert repo.run("--fail-on", "inconclusive")[0] == 3
+    code, said = repo.call(
+        "report", "evalgate-report", "--output", "again", "--fail-on", "inconclusive"
+    )
+    assert (code, "unknown setting `nonsense`" in said) == (3, True), said

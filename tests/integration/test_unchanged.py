@@ -245,6 +245,16 @@ def test_an_agent_that_opens_nothing_of_the_change_runs_on_one_side(repo: Reposi
     assert "This change does not touch the agent: no case of 3 read" in said
 
 
+def test_an_earlier_run_of_another_agent_says_nothing_of_what_this_one_opens(
+    repo: Repository,
+) -> None:
+    keep(repo)
+    repo.agent("two")
+    on_change(repo, **{"README.md": "Another agent.\n"})
+    code, said = repo.run()
+    assert (code, repo.asked("two")) == (0, 3 + 1), said
+
+
 def test_an_agent_that_opens_the_change_late_runs_on_both_sides(repo: Repository) -> None:
     """The base's runs come after head's, so nothing is staked on them: a new failure is found by
     fresh pairs."""

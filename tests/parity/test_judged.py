@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from builders.nightly import NIGHTLY
 from parity import scripted, test_judged_faults as faults
 from parity.adk_child import AdkChild
 from parity.scripted import Scripted
@@ -22,7 +23,8 @@ from evalgate.model import Grade, Score
 
 pytestmark = pytest.mark.parity
 
-EACH = 160
+EACH = 160 if NIGHTLY else 60
+"""How many requests of each metric."""
 TYPES = {
     faults.ANSWER: faults.TYPE,
     faults.TOOLS: "TOOL_USE_QUALITY",
@@ -287,4 +289,4 @@ def test_adk_compat_gives_adks_scores_where_calls_fail_too(adk: AdkChild) -> Non
     assert [
         (each, adk) for each, adk in zip(requests, theirs, strict=True) if _compat(each) != adk
     ] == []
-    assert 100 < theirs.count(None) < len(theirs) - 400
+    assert len(theirs) / 14 < theirs.count(None) < len(theirs) * 0.7

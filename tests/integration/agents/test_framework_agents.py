@@ -17,7 +17,7 @@ from tests.integration.agents.line_client import (
     AGENTS,
     Message,
     Worker,
-    adk_python,
+    forked_adk,
     framework_python,
     framework_zygote,
     responses,
@@ -499,7 +499,7 @@ BLOCKING = {
 
 @pytest.mark.parametrize("driver", BLOCKING)
 def test_a_tool_that_blocks_stops_its_own_conversation_only(opened, driver: str) -> None:
-    python = adk_python("new") if driver == "adk" else framework_python()
+    python = forked_adk("new") if driver == "adk" else framework_zygote().python
     agent = opened(driver, {**BLOCKING[driver], "python": python}, turn_timeout_s=6, sessions=2)
 
     def talk(conversation: Any, text: str) -> str:

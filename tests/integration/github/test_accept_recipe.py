@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from builders.forked_command import zygote
 from builders.gated_repository import Repository
 from builders.github_double import Double
 
@@ -93,7 +94,7 @@ def desk(
 ) -> Desk:
     command = tmp_path / "bin/evalgate"  # the console script of this environment, without its start
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{ROOT}/.venv/bin/evalgate" "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{zygote().python}" -P -m evalgate.cli "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     server = tmp_path / "server/o/r"

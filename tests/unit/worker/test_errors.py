@@ -38,6 +38,13 @@ class StatusError(Exception):
         self.status_code = status_code
 
 
+def answered(status: int) -> requests.HTTPError:
+    """What `requests` raises for the answer of a service."""
+    answer = requests.Response()
+    answer.status_code = status
+    return requests.HTTPError(response=answer)
+
+
 class MineError(Exception):
     """An exception of the user's with a number that is no HTTP status of anybody."""
 
@@ -69,6 +76,9 @@ class MineError(Exception):
         (requests.ConnectionError("x"), "unreachable", None),
         (ConnectionResetError("x"), "unreachable", None),
         (socket.gaierror("x"), "unreachable", None),
+        # what a service that is no model answers to a tool
+        (answered(404), "raised", None),
+        (answered(503), "unreachable", 503),
         # the agent's own faults: never retried
         (ValueError("429"), "raised", None),
         (TimeoutError("my own"), "raised", None),
@@ -166,6 +176,10 @@ def test_sentences_are_one_line_and_bounded() -> None:
     assert errors.sentence(ValueError("two\n  lines")) == "ValueError: two lines"
     assert errors.sentence(ValueError()) == "ValueError"
     assert len(errors.sentence(ValueError("x" * 99_999))) < 1100
+    # as google-adk says that an MCP server is too slow
+    late = ConnectionError("no session: ")
+    late.__cause__ = TimeoutError()
+    assert errors.sentence(late) == "ConnectionError: no session: TimeoutError"
 
 
 class UnspeakableError(Exception):
