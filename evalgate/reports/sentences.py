@@ -267,8 +267,7 @@ class _Regression:
             {trial.key.case for trial in (*run.trials, *run.confirmations) if not trial.failure}
             for run in (self.run, self.comparison.base)
         )
-        failed = {trial.key.case for trial in self.run.trials if trial.failure}
-        return len(failed & base - head)
+        return len({trial.key.case for trial in self.run.trials} & base - head)
 
     @property
     def case_counts(self) -> dict[str, int]:
