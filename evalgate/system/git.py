@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.values import Environ, frozen_dataclass, matches_any
-from . import process, redact
+from . import isolation, process, redact
 from .process import ChildStartError
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
@@ -731,15 +731,15 @@ def _has(path_of_place: Path, top: Path, repo: Repository) -> bool:
 
 def first_committed(paths: Iterable[Path], root: Path, environ: Environ) -> Path | None:
     """The first of the places with files of the commit, in the repository of `root`: a change may
-    have written them. If git cannot tell, the commit may have them."""
-    try:
-        top = find_source(root).working_tree.resolve()
-    except UnavailableError:  # not in a repository: nothing is committed
-        return None
+    have written them. If git cannot tell, the commit may have them.
+
+    A checkout with none of the places is not opened: a watch would count it as read by its
+    agent."""
+    top = isolation.top_of(root)
     inside_paths = [
         path for path in paths if any(way.is_relative_to(top) for way in _spellings(path))
     ]
-    if not inside_paths:
+    if not (inside_paths and (top / ".git").exists()):  # nothing is committed
         return None
     try:
         with (

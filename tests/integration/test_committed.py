@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from builders.repositories import ENVIRON, git
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
 from evalgate.system import git as system_git
+from evalgate.system.watching import Watch
 
 pytestmark = pytest.mark.integration
 
@@ -92,6 +94,17 @@ def test_what_the_commit_has(
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
     assert system_git.first_committed([tmp_path / "cache"], tmp_path, ENVIRON) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the system: inotify")
+def test_a_checkout_with_none_of_the_places_is_not_opened(checkout: Path, tmp_path: Path) -> None:
+    """A worktree, as the base is: the watch would count its `.git` as read by its agent, and no
+    result of the base would stand in for a later run."""
+    base = tmp_path / "base"
+    git(checkout, "worktree", "add", "-q", "--detach", str(base))
+    with Watch(base) as watch:
+        assert system_git.first_committed([tmp_path / "python"], base, ENVIRON) is None
+        assert watch.accessed_paths() == frozenset()
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
