@@ -606,7 +606,7 @@ def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str 
     candidates = (row.differences(case, head_case) for row in FORMATS.values())
     changes = next((listed for listed in candidates if listed is not None), None)
     if changes is None:
-        prints = {fingerprints.of_case(each, simulator=simulator) for each in (case, head_case)}
+        prints = {fingerprints.of_case(side, simulator=simulator) for side in (case, head_case)}
         return "" if len(prints) > 1 else None
     if len(changes) > MAX_DIFFERENCES:
         more = len(changes) - MAX_DIFFERENCES

@@ -15,14 +15,14 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 504_600,
+    "tokens": 504_500,
     "tokens_per_statement": 11.0,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements
     "value_classes": 370,
     "over_8_fields": 27,
     "doubled_class_names": 6,
-    "words": 1372,  # functions are named by what they do
+    "words": 1368,  # functions are named by what they do
     "replace": 142,
     "largest_room": 7720,  # lines of 100
     "longest_function": 450,  # tokens
