@@ -36,8 +36,8 @@ from evalgate.values import Environ
 def report_error(error: EvalgateError, environ: Environ, *, debug: bool) -> None:
     """Report every problem of the error, then the error itself at its place; with `debug` the
     traceback."""
-    error_itself = errors.error("", error.message, error.where, error.hint)
-    annotate([*error.problems, error_itself], environ)
+    own_problem = errors.error("", error.message, error.where, error.hint)
+    annotate((*error.problems, own_problem), environ)
     if debug:
         say(workflow_commands.disarm(traceback.format_exc()))
 
@@ -97,12 +97,11 @@ def main(environ: Environ) -> int:
 
     The step's outputs are written in every case: `verdict` is `error` if there was no verdict;
     `exit-code` is the process's, even if something failed after the verdict."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _as_interrupt)
+    _on_cancel(_as_interrupt)
     process.close_to_other_processes()
     outcome = _StepOutcome()
     code = _run_to_end(environ, outcome)
-    _ignore_cancels()
+    _on_cancel(signal.SIG_IGN)
     if outcome.exit_code != code:
         _write_outputs(environ, outcome, code)
     return code
@@ -390,12 +389,9 @@ def _undecided(error: BaseException, environ: Environ) -> Output:
     if isinstance(error, EvalgateError):
         folder = events.folder_of(environ)
         return publish.undecided(error.advice, [problem.below(folder) for problem in error.fatal])
-    if isinstance(error, KeyboardInterrupt):
-        return publish.undecided("the run was cancelled")
-    name = type(error).__name__
-    return publish.undecided(
-        f"internal error in evalgate ({name}); please report the lines in the log"
-    )
+    bug = f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
+    is_cancelled = isinstance(error, KeyboardInterrupt)
+    return publish.undecided("the run was cancelled" if is_cancelled else bug)
 
 
 def token_of(environ: Environ) -> str | None:
@@ -417,9 +413,13 @@ def _summarize(text: str, environ: Environ) -> bool:
     """Add the text to the job's summary; False if it cannot be written."""
     if not environ.get("GITHUB_STEP_SUMMARY"):
         return True
-    problem = output.append_summary(text, path=Path(environ["GITHUB_STEP_SUMMARY"]))
-    if problem is not None:
-        annotate([problem], environ)
+    return _is_written(
+        output.append_summary(text, path=Path(environ["GITHUB_STEP_SUMMARY"])), environ
+    )
+
+
+def _is_written(problem: Problem | None, environ: Environ) -> bool:
+    annotate(filter(None, [problem]), environ)
     return problem is None
 
 
@@ -432,18 +432,17 @@ def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode)
         return True
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
-    problem = output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"]))
-    if problem is not None:
-        annotate([problem], environ)
     outcome.exit_code = exit_code
-    return problem is None
+    return _is_written(
+        output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"])), environ
+    )
 
 
-def _ignore_cancels() -> None:
+def _on_cancel(handler: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, handler)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
-    _ignore_cancels()  # a runner sends both, seconds apart: only one ends the run
+    _on_cancel(signal.SIG_IGN)  # a runner sends both, seconds apart: only one ends the run
     raise KeyboardInterrupt

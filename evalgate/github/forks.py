@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,9 +61,7 @@ COMMENT = (
 )
 
 
-def check(
-    event: EventContext, settings: Settings, *, root: Path, environ: Environ = os.environ
-) -> None:
+def check(event: EventContext, settings: Settings, *, root: Path, environ: Environ) -> None:
     """Raises ConfigError if the event must not do what the settings request. `root`: the
     checkout."""
     if event.name == "issue_comment" and git.commit_of(root, environ) != event.head.sha:
@@ -95,7 +91,7 @@ def check(
             hint="Set `mode: post`, which runs nothing.",
         )
     elif event.kind is EventKind.WORKFLOW_DISPATCH and event.number is not None:
-        _check_checkout(event.head.sha, root)
+        _check_checkout(event.head.sha, root, environ)
 
 
 def resolve(event: EventContext, client: Client) -> EventContext:
@@ -160,13 +156,10 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
     ]
 
 
-def _check_checkout(sha: str, root: Path) -> None:
+def _check_checkout(sha: str, root: Path, environ: Environ) -> None:
     """Raises ConfigError unless the reviewed commit is checked out and git's configuration has no
     token."""
-    head = ""
-    with suppress(UnavailableError):
-        head = _text(git.find_source(root).git_dir / "HEAD").strip()
-    if head != sha:
+    if git.commit_of(root, environ) != sha:
         raise ConfigError(
             f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",
             hint="Set `ref: ${{ inputs.sha }}` at actions/checkout.",

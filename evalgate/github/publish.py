@@ -123,10 +123,10 @@ def conclusion_of(report: Report) -> Conclusion:
         return Conclusion.CANCELLED
     if report.lacks_files:
         return Conclusion.ACTION_REQUIRED
-    if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
-        return Conclusion.NEUTRAL
-    if verdict.kind is VerdictKind.PASS:
+    if verdict.kind is VerdictKind.PASS and not report.is_relaxed:
         return Conclusion.SUCCESS
+    if not verdict.blocks:
+        return Conclusion.NEUTRAL
     return (
         Conclusion.ACTION_REQUIRED
         if verdict.blocked_by is VerdictKind.NOT_MEASURED
@@ -243,9 +243,8 @@ class Posting:
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
                 self._end_check(client, Decided(conclusion=conclusion, output=output))
-            address = self._job.address
-            log = markdown.link("this workflow run", address)
-            text = f"{output.summary}\n>\n> See the log of {log}." if address else output.summary
+            log = markdown.link("this workflow run", self._job.address)
+            text = f"{output.summary}\n>\n> See the log of {log}."
             # an earlier result is no longer valid
             self._end_comment(client, Output(title="", summary=text), create=not hurried)
         finally:

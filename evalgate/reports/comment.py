@@ -305,7 +305,7 @@ def render_head(report: Report) -> str:
     return _join_parts(_draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM))
 
 
-def render_failure(reason: str, problems: Sequence[Problem] = ()) -> str:
+def render_failure(reason: str, problems: Sequence[Problem]) -> str:
     """The text in place of a report: why there is no verdict. `problems`: the errors that stopped
     the run."""
     return _draw("failure", plain.one_line(reason), problems, PROBLEMS)

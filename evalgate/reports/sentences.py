@@ -263,9 +263,11 @@ class _Regression:
     def lost_cases(self) -> int:
         """How many cases only the base's agent completes."""
         assert self.comparison.base is not None
-        failed = {trial.key.case for trial in self.run.trials if trial.failure}
-        completed = {trial.key.case for trial in self.comparison.base.trials if not trial.failure}
-        return len(failed & completed)
+        head, base = (
+            {trial.key.case for trial in (*run.trials, *run.confirmations) if not trial.failure}
+            for run in (self.run, self.comparison.base)
+        )
+        return len({trial.key.case for trial in self.run.trials} & base - head)
 
     @property
     def case_counts(self) -> dict[str, int]:

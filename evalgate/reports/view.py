@@ -287,10 +287,9 @@ def facts(report: Report) -> list[dict[str, str]]:
     base = None if comparison.problem else comparison.base
     has_base = base is not None
     more_count = len(report.criterion_judges) - JUDGES
-    head_commit = report.head_commit
     base_commit = comparison.origin.commit
     statistics = phrase("statistics", report.version, comparison.book.needed) if has_base else ""
-    commit = phrase("commit", head_commit[:SHA], head_commit and report.run.dirty)
+    commit = phrase("commit", report.head_commit[:SHA], report.head_commit and report.run.dirty)
     rows = [("commit", "", commit, base_commit[:SHA])]
     for name, texts_of in RUN_FACTS.items():
         head, base_text = (

@@ -396,7 +396,7 @@ def _fail_step(report: Report, placement: Placement) -> str:
     threshold = kinds.get(GateKind.THRESHOLD)
     if threshold is not VerdictKind.FAIL:
         has_fallen = any(row.change is Change.REGRESSED for row in comparison.criteria)
-        is_unmeasured = not has_fallen and threshold is VerdictKind.NOT_MEASURED
+        is_unmeasured = threshold is VerdictKind.NOT_MEASURED
         return phrase("step_regression", has_fallen, is_unmeasured, placement)
     origins = {case.origin for case in comparison.cases if case.origin}
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:

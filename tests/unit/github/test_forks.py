@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import repositories
 
 from evalgate.config import Door, names_with
 from evalgate.config.settings import Settings
@@ -32,10 +34,12 @@ DISPATCH = EventContext(
 )
 
 
-def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path:
-    (folder / ".git").mkdir(parents=True)
+def checkout(folder: Path, *, head: str = SHA, config: str = "") -> Path:
+    (folder / "agents" / "one").mkdir(parents=True)
+    repositories.git(folder, "init", "--quiet")
     (folder / ".git" / "HEAD").write_text(f"{head}\n")
-    (folder / ".git" / "config").write_text(config)
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(config)
     return folder
 
 
@@ -66,7 +70,7 @@ def test_what_is_refused(
     event: EventContext, given: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        forks.check(event, Settings(**given), root=checkout(tmp_path))
+        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=os.environ)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_what_is_refused(
 def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: Path) -> None:
     refused = []
     try:
-        forks.check(event, Settings(**given), root=checkout(tmp_path))
+        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=os.environ)
     except ConfigError as error:
         refused.append(error.message)
     assert refused == []
@@ -101,14 +105,14 @@ def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: P
 def test_a_checkout_that_keeps_the_token_is_refused(config: str, tmp_path: Path) -> None:
     root = checkout(tmp_path, config=config) / "agents" / "one"
     with pytest.raises(ConfigError, match="keeps the token"):
-        forks.check(DISPATCH, Settings(), root=root)
+        forks.check(DISPATCH, Settings(), root=root, environ=os.environ)
 
 
 def test_a_branch_that_is_checked_out_is_not_the_reviewed_commit(tmp_path: Path) -> None:
     root = checkout(tmp_path / "branch", head="ref: refs/heads/topic")
     for place in (root, tmp_path):
         with pytest.raises(ConfigError, match="another commit is checked out"):
-            forks.check(DISPATCH, Settings(), root=place)
+            forks.check(DISPATCH, Settings(), root=place, environ=os.environ)
 
 
 def test_evalgate_yml_cannot_set_any_of_it() -> None:

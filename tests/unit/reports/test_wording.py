@@ -78,6 +78,13 @@ def test_the_next_step_where_head_alone_cannot_tell() -> None:
         ),
         # crashes alone
         ("error*5 " * 8, "pass*5 " * 8, ": 8 cases run only on the base", "Fix the errors below"),
+        # one of them crashes at times
+        (
+            "error*5 " * 8 + "error/pass*4",
+            "pass*5 " * 9,
+            ": 8 cases run only on the base",
+            "Fix the errors below",
+        ),
         (
             "error*5 " * 4 + "pass*5 " * 8,
             "pass*5 " * 12,
