@@ -26,7 +26,7 @@ class Zygote:
 
     `python`: a program that stands in for it (forked_python)."""
 
-    def __init__(self, python: str, script: str, *arguments: str) -> None:
+    def __init__(self, python: str, script: str, *arguments: str, **environment: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="zygote-"))
         self.python = str(self._stand_in(python))
         with socket.socket(socket.AF_UNIX) as listener:
@@ -38,7 +38,7 @@ class Zygote:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 # a fork has none of the threads that numpy starts
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
             )
             self._door = socket.socket(socket.AF_UNIX)
             self._door.connect(listener.getsockname())

@@ -8,11 +8,15 @@ import os
 import shutil
 import site
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.zygotes import Zygote
+
+from tests.integration.agents.line_client import WITH_THE_FIRST_TURN
 
 pytestmark = pytest.mark.parity
 ROOT = Path(__file__).parents[2]
@@ -41,6 +45,7 @@ async def main():
 
 asyncio.run(main())
 """
+PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 CALLS: list[dict[str, Any]] = [
     # the oldest schema, both runs
     {"eval_dataset_file_path_or_dir": "evals/old.test.json"},
@@ -146,34 +151,41 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def called(project: Path, side: str, python: Path) -> list[str]:
-    path = [str(project), str(ROOT), *site.getsitepackages()] if side == "ours" else [str(project)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    command = [
-        str(python),
-        "-W",
-        "ignore",
-        "-c",
-        SCRIPT.format(imported=IMPORTS[side]),
-        json.dumps(CALLS),
-    ]
-    done = subprocess.run(
-        command,
-        cwd=project,
-        env=environment,
+PACKAGES = os.pathsep.join([str(ROOT), *site.getsitepackages()])
+
+
+@pytest.fixture(scope="module")
+def our_python(adk_python: Path) -> Iterator[str]:
+    """Stands in for google-adk's interpreter with our packages on its path: runs a script in a fork
+    of one that has loaded both evaluators, which takes longer than to call them."""
+    evaluators = "google.adk.evaluation.agent_evaluator", "evalgate.wings.pytest.agent_evaluator"
+    modules = (*evaluators, "google.adk.runners", *WITH_THE_FIRST_TURN)
+    zygote = Zygote(str(adk_python), "worker_zygote.py", *modules, PYTHONPATH=PACKAGES)
+    yield zygote.python
+    zygote.close()
+
+
+def run(folder: Path, python: str, lines: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in the folder, from which it can import."""
+    (folder / "script.py").write_text(lines)
+    return subprocess.run(
+        [python, "script.py", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
-def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
+def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path, our_python: str) -> None:
     rows = {}
-    for side in IMPORTS:
-        said = called(project, side, adk_python)
+    for side, python in {"theirs": str(adk_python), "ours": our_python}.items():
+        lines = SCRIPT.format(imported=IMPORTS[side])
+        done = run(project, python, lines, json.dumps(CALLS))
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.splitlines()
         assert [line.split()[0] for line in said] == KINDS, said
         assert "response_match_score" in said[3]
         assert "Expected 0.8, but got 0" in said[3]
@@ -203,7 +215,7 @@ def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
     ],
 )  # fmt: skip
 def test_layouts_of_public_repositories(
-    tmp_path: Path, adk_python: Path, agent: str, file: str, below: str, given: list[str]
+    tmp_path: Path, our_python: str, agent: str, file: str, below: str, given: list[str]
 ) -> None:
     """As pytest runs such tests: within an event loop, in the folder that it was started in."""
     (tmp_path / ".git").mkdir()
@@ -226,11 +238,7 @@ async def main():
 asyncio.run(main())
 print("passed")
 """
-    path = os.pathsep.join([str(folder), str(ROOT), *site.getsitepackages()])
-    done = subprocess.run(
-        [str(adk_python), "-W", "ignore", "-c", lines, json.dumps(given), str(folder / "tests")],
-        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run(folder, our_python, lines, json.dumps(given), str(folder / "tests"))
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), (
         done.stdout + done.stderr
     )
@@ -245,11 +253,10 @@ evalgate.evaluate("desk_agent", "evals/old.test.json", num_runs=1, print_detaile
 print("passed")
 evalgate.evaluate("desk_agent", "evals/new.test.json", num_runs=1, print_detailed_results=False)
 """
-    path = os.pathsep.join([str(project), str(ROOT), *site.getsitepackages()])
     done = subprocess.run(
         [str(adk_python), "-W", "error", "-c", lines],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": PACKAGES},
         capture_output=True,
         text=True,
         timeout=300,
@@ -262,7 +269,7 @@ evalgate.evaluate("desk_agent", "evals/new.test.json", num_runs=1, print_detaile
     )
 
 
-def test_pytest_shows_what_failed_and_nothing_of_our_own(project: Path, adk_python: Path) -> None:
+def test_pytest_shows_what_failed_and_nothing_of_our_own(project: Path, our_python: str) -> None:
     (project / "test_desk.py").write_text("""
 import asyncio
 import evalgate
@@ -279,10 +286,8 @@ def test_awaited():
 def test_at_once():
     evaluated()
 """)
-    path = os.pathsep.join([str(project), str(ROOT), *site.getsitepackages()])
-    done = subprocess.run(
-        [str(adk_python), "-W", "ignore", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_desk.py"],
-        cwd=project, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False,
+    done = run(
+        project, our_python, PYTEST, "-q", "-p", "no:cacheprovider", "test_desk.py"
     )  # fmt: skip
     assert "2 failed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("Expected 0.8, but got") >= 2

@@ -214,12 +214,28 @@ def adk_python(which: str) -> str:
     return _python_with("google-adk", *places[which])
 
 
+WITH_THE_FIRST_TURN = (
+    "google.adk.agents.llm_agent",
+    "google.adk.agents._agent_router",
+    "google.adk.artifacts.in_memory_artifact_service",
+    "google.adk.auth.auth_preprocessor",
+    "google.adk.flows.llm_flows.auto_flow",
+    "google.adk.memory.in_memory_memory_service",
+    "google.adk.models.google_llm",
+    "google.adk.sessions.in_memory_session_service",
+    "google.adk.tools.agent_tool",
+    "google.adk.workflow._dynamic_node_scheduler",
+    "google.adk.workflow._workflow",
+)
+"""The half of google-adk that an agent loads when it is first asked."""
+
+
 @functools.cache
 def adk_zygote(which: str) -> Zygote:
     """The newest or the oldest google-adk, imported once: that takes one second or ten."""
     modules = ("google.adk.agents", "google.adk.runners")
-    if which == "new":  # loads half of itself with its first turn, which takes 0.4 s
-        modules += ("google.adk.agents.llm_agent", "google.adk.flows.llm_flows.core")
+    if which == "new":
+        modules += WITH_THE_FIRST_TURN
     return Zygote(adk_python(which), "worker_zygote.py", *modules)
 
 
