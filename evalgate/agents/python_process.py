@@ -151,8 +151,11 @@ def _path_variables(python: str, environment: Environ) -> dict[str, str]:
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
     """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit, because
-    the change could then contain the code that grades it."""
+    the change could then contain the code that grades it. The cache has no committed files, and git
+    is not asked: a watch would count its files as read by the agent."""
     path = Path(python)
+    if path.is_relative_to(setting.world.cache):
+        return
     environment_folder = path.parent.parent
     places = [environment_folder, path] if (environment_folder / "pyvenv.cfg").exists() else [path]
     if git.first_committed(places, Path(setting.root), setting.world.environment) is not None:

@@ -10,9 +10,12 @@ import pytest
 from builders import gated_repository, repositories
 from builders.repositories import ENVIRON, git
 
+from evalgate.agents import python_process
+from evalgate.agents.base import AgentSetting
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
 from evalgate.system import git as system_git
+from evalgate.system.python_env import InstallSetup
 from evalgate.system.watching import Watch
 
 pytestmark = pytest.mark.integration
@@ -105,6 +108,22 @@ def test_a_checkout_with_none_of_the_places_is_not_opened(checkout: Path, tmp_pa
     with Watch(base) as watch:
         assert system_git.first_committed([tmp_path / "python"], base, ENVIRON) is None
         assert watch.accessed_paths() == frozenset()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the system: inotify")
+def test_git_is_not_asked_about_a_metrics_python_in_the_cache(checkout: Path) -> None:
+    """The action `gate` has its cache in the workspace, which is watched."""
+    cache = checkout / "cache"
+    python = cache / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    world = InstallSetup(environment=ENVIRON, cache=str(cache))
+    setting = AgentSetting(root=str(checkout), world=world)
+    with Watch(checkout) as watch:
+        options = python_process.PythonOptions(python=str(python))
+        launch = python_process.prepare_launch("metrics", options, setting, hello={})
+        assert [path for path in watch.accessed_paths() if path.startswith(".git")] == []
+    assert str(python) in launch.command
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
