@@ -6,14 +6,14 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import gemini_double, repositories
+from builders import forked_command, gemini_double, repositories
 from builders.gemini_double import GeminiDouble
 
 from bench.scripted_model import CODE, example
@@ -365,12 +365,14 @@ def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
 def typed(repository: Path, *arguments: str, answers: str = "") -> tuple[int, str]:
     """As `call`, with lines on its standard input."""
     environment = {**os.environ, **repositories.ENVIRON, "HOME": str(repository.parent)}
-    command = [str(Path(sys.executable).parent / "evalgate"), *arguments]
-    done = subprocess.run(
-        command, cwd=repository, env=environment, input=answers, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+    with tempfile.TemporaryFile() as typing, tempfile.TemporaryFile() as printing:
+        typing.write(answers.encode())
+        typing.seek(0)
+        streams = typing.fileno(), printing.fileno(), printing.fileno()
+        code = forked_command.born(arguments, *streams, cwd=repository, env=environment).wait(120)
+        assert code is not None, "it still runs"
+        printing.seek(0)
+        return code, printing.read().decode()
 
 
 def test_no_command_ends_without_a_next_step(tmp_path: Path) -> None:
