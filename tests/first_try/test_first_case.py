@@ -18,6 +18,7 @@ from builders.gemini_double import GeminiDouble
 
 from bench.scripted_model import CODE, example
 from tests.first_try.test_beginning import ROOT, adk, call, stranger
+from tests.integration.agents.line_client import framework_zygote
 
 __all__ = ["adk"]
 
@@ -303,11 +304,7 @@ if __name__ == "__main__":
     ],
 )
 def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -> None:
-    python = Path(
-        os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
-    )
-    if not python.is_file():
-        pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
+    python = framework_zygote().python
     files = {"bots/desk.py": AGENTS[driver], "evalgate.yml": f"python: {python}\n"}
     repository = stranger(tmp_path, files)
     code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
