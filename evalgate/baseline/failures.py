@@ -35,6 +35,7 @@ from evalgate.model import (
     FailureKind,
     GradedTrial,
     Policy,
+    RuleBook,
     Run,
     Suite,
     TrialKey,
@@ -337,9 +338,9 @@ def again(
     head: Run,
     base: Run | None,
     *,
-    policy: Policy,
+    book: RuleBook,
 ) -> Comparison:
-    """Recompute a comparison of results from both runs."""
+    """Recompute a comparison of results from both runs, by a rule book."""
     if base is None:
         return Comparison(
             origin=comparison.origin,
@@ -347,7 +348,7 @@ def again(
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
-    sides = sides_of(head, base, comparison, policy=policy)
+    sides = sides_of(book.applied(head), book.applied(base), comparison, policy=book.policy)
     new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
     # the stored comparison knows more about the cause than the runs
     keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed

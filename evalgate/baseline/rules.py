@@ -622,10 +622,13 @@ def _file_edits(
     Empty if the base's settings are unknown."""
     if base is None:
         return
-    names: set[str] = set()
+    names = set[str]()
     for settings in (base, head):
-        names |= {*_measuring_files(settings, suites), *_tool_files(settings)}
-        names |= _metric_files(suites, settings.root)
+        names.update(
+            _measuring_files(settings, suites),
+            _tool_files(settings),
+            _metric_files(suites, settings.root),
+        )
     for name in sorted(names - {""}):
         base_text, head_text = (_file_text(settings.root, name) for settings in (base, head))
         if base_text != head_text:

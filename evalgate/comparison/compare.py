@@ -95,7 +95,9 @@ def _cases(sides: Sides) -> tuple[CaseComparison, ...]:
 def unpaired_cases(statuses: Mapping[CaseKey, CaseStatus]) -> tuple[CaseComparison, ...]:
     """The cases that cannot be compared, whatever was measured."""
     return tuple(
-        CaseComparison(suite=suite, case_id=case_id, status=status, why=_unpaired(status))
+        CaseComparison(
+            suite=suite, case_id=case_id, status=status, why=Sentence("case_status", status)
+        )
         for (suite, case_id), status in statuses.items()
     )
 
@@ -117,7 +119,9 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
             for use in pairing.deciding(sides.uses[key])
             if sides.kinds(key, use.name) == (VerdictKind.FAIL, VerdictKind.PASS)
         )
-    is_missing_on_base = is_paired and not base_side.trials.get(key)
+    why: Wording = "" if is_paired else Sentence("case_status", status)
+    if is_paired and not base_side.trials.get(key):
+        why = Sentence("case_not_on_base")
     return CaseComparison(
         suite=key[0],
         case_id=key[1],
@@ -128,7 +132,7 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         newly=new_failures,
         reruns=_reruns(sides, key),
         evidence=book.factors.get(key, 1.0),
-        why=Sentence("case_not_on_base") if is_missing_on_base else _unpaired(status),
+        why=why,
         divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.policy.quarantined,
     )
@@ -142,10 +146,6 @@ def _reruns(sides: Sides, key: CaseKey) -> Reruns | None:
         pairing.known_values(side.passed(side.fresh.get(key, ()))) for side in sides.scored_sides
     )
     return Reruns(passed=sum(head), runs=len(head), base_passed=sum(base), base_runs=len(base))
-
-
-def _unpaired(status: CaseStatus) -> Wording:
-    return "" if status is CaseStatus.PAIRED else Sentence("case_status", status)
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
@@ -305,14 +305,17 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
 
 
 def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
+    """A base of another day counts only for cases that the base did not run today."""
     head_side = sides.scored_sides[0]
-    falls = []
+    falls: list[tuple[float, bool]] = []
     for key in keys:
         head_runs = (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
-        for head, base in sides.common_runs(head_runs):
-            drop = rule.drop_of(head, base)
-            if drop is not None:
-                falls.append((drop, base.apart))
+        case_falls = [
+            (drop, base.apart)
+            for head, base in sides.common_runs(head_runs)
+            if (drop := rule.drop_of(head, base)) is not None
+        ]
+        falls += [fall for fall in case_falls if not fall[1]] or case_falls
     return falls
 
 

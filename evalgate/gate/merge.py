@@ -16,7 +16,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.github import events
-from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
+from evalgate.model import BaseSource, Report, RuleBook, Run, Suite
 from evalgate.results import file, history as results_history, output, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -49,18 +49,22 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     )
     rules = rules.with_quarantined(cases)
     base = shards.join(bases) if bases and head.comparison is not None else None
-    problems = (
-        *settings.problems,
-        *rules.problems,
-        *history.problems,
-        *notices,
-        *head.problems,
-    )
+    base_run = None if base is None else base.run
     measurement = Measurement(
         head=head.run,
-        base=None if base is None else base.run,
-        comparisons=[_comparison(head, base, book) for book in rules.books],
-        problems=(*problems, *_without_base(heads, bases)),
+        base=base_run,
+        comparisons=[
+            head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
+            for book in rules.books
+        ],
+        problems=(
+            *settings.problems,
+            *rules.problems,
+            *history.problems,
+            *notices,
+            *head.problems,
+            *_without_base(heads, bases),
+        ),
     )
     report = decision.decide(measurement, rules, context, history=history)
     outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
@@ -182,14 +186,6 @@ def _rules(
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.in_force(settings, suites, base, context, hint=hint), base
-
-
-def _comparison(head: Stored, base: Stored | None, book: RuleBook) -> Comparison | None:
-    """The comparison of both sides by a rule book; None if no shard was compared."""
-    if head.comparison is None:
-        return None
-    run = None if base is None else book.applied(base.run)
-    return failures.again(head.comparison, book.applied(head.run), run, policy=book.policy)
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ from evalgate.github.client import Client, Pull
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
-from evalgate.model import Links, Report
+from evalgate.model import Links, Report, RuleBook
 from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -124,7 +124,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     base_run = None if base is None else base.run
     if head.comparison is not None:
         # the rules in the artifact are unverified, too; the settings' rules decide here
-        comparison = failures.again(head.comparison, run, base_run, policy=policy)
+        comparison = failures.again(head.comparison, run, base_run, book=RuleBook(policy=policy))
     scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials

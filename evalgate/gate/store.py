@@ -37,7 +37,6 @@ from evalgate.github import events, oidc
 from evalgate.github.oidc import Identity
 from evalgate.model import (
     AgentFailure,
-    Case,
     CaseKey,
     CaseStatus,
     Grade,
@@ -578,7 +577,11 @@ def take_results(
         is_same = stored_print == side.prints.find(task.suite, task.case)[1]
         if stored_case is None:
             unpaired[task.key.case] = CaseStatus.NEW
-        elif not (is_same or _is_same_input(stored_case, task.case)):
+        # the simulated user is part of the input, which only the fingerprint of the case includes
+        elif not is_same and (
+            task.case.scenario is not None
+            or fingerprints.of_task(stored_case) != fingerprints.of_task(task.case)
+        ):
             unpaired[task.key.case] = CaseStatus.CHANGED
         elif stored_key in stored_trials:
             outcome = stored.outcomes.find(stored_key)
@@ -593,11 +596,6 @@ def take_results(
                 grades = dict(_current_grades(stored_trial, task, stored, side)) if is_same else {}
                 _put_trial(side, task, trial, grades, measured_at=stored.run.started_at)
     return unpaired
-
-
-def _is_same_input(stored_case: Case, case: Case) -> bool:
-    # the simulated user is part of the input, which only the fingerprint of the case includes
-    return case.scenario is None and fingerprints.of_task(stored_case) == fingerprints.of_task(case)
 
 
 def _current_grades(

@@ -173,12 +173,7 @@ def _stored_measurement(
     return Measurement(
         head=head,
         base=base_run,
-        comparisons=[
-            failures.again(
-                comparison, book.applied(head), book.applied(base_run), policy=book.policy
-            )
-            for book in rules.books
-        ],
+        comparisons=[failures.again(comparison, head, base_run, book=book) for book in rules.books],
         problems=settings.problems,
     ), rules
 
@@ -215,7 +210,13 @@ def read_run(path: Path, *, of: str) -> Stored:
 
 def _unpaired(head: Run, base: Run) -> tuple[CaseComparison, ...]:
     """The cases that are not equal on both sides."""
-    head_contents, base_contents = map(_contents, (head, base))
+    head_contents, base_contents = (
+        {
+            key: run.fingerprints.get(key) or fingerprints.of_case(case)
+            for key, case in cases_of(run.suites).items()
+        }
+        for run in (head, base)
+    )
     keys = {key for key, _ in head_contents.items() ^ base_contents.items()}
     return comparison_compare.unpaired_cases(
         {
@@ -227,14 +228,6 @@ def _unpaired(head: Run, base: Run) -> tuple[CaseComparison, ...]:
             for key in sorted(keys)
         }
     )
-
-
-def _contents(run: Run) -> dict[CaseKey, str]:
-    """The fingerprint of every case, including all that a criterion may see of it."""
-    return {
-        key: run.fingerprints.get(key) or fingerprints.of_case(case)
-        for key, case in cases_of(run.suites).items()
-    }
 
 
 def _base_to_compare(

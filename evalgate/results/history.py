@@ -683,7 +683,11 @@ class BaselineFolder:
                         new_path.write_bytes(history)
                 for old_run in pick_removed(self._runs(), keep=self._keep, new=run):
                     (runs / old_run.name).unlink(missing_ok=True)
-                _remove_stale(runs, current_moment)
+                # what killed writers left at least a day ago
+                for path in runs.glob(".new-*"):
+                    with suppress(FileNotFoundError):
+                        if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+                            path.unlink()
 
     def _errors(self) -> AbstractContextManager[None]:
         return errors.unavailable(f"cannot use the folder of base results {self._folder}")
@@ -704,14 +708,6 @@ class BaselineFolder:
             yield
         finally:
             os.close(lock)
-
-
-def _remove_stale(folder: Path, current_moment: datetime) -> None:
-    """Remove files that killed writers left at least a day ago."""
-    for path in folder.glob(".new-*"):
-        with suppress(FileNotFoundError):
-            if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
-                path.unlink()
 
 
 DAY_S = 86_400

@@ -258,20 +258,15 @@ class Watch:
             if path in self._apart:
                 return
             if mask & ARRIVALS and mask & FOLDER:
-                self._watch_later(path)
+                with suppress(PermissionError):  # nothing is missed in a folder that is closed
+                    if self._add(path):
+                        for folder in self._list_folders(path):
+                            self._add(folder)
             else:
                 self._records.add(record)
             if mask & OPENS and path not in self._paths:
                 self._paths.add(path or ".")
                 self._characters += len(path)
-
-    def _watch_later(self, folder: str) -> None:
-        """Watch a new folder, and its entries. Nothing is missed if the folder cannot be
-        entered."""
-        with suppress(PermissionError):
-            if self._add(folder):
-                for path in self._list_folders(folder):
-                    self._add(path)
 
     def _drain(self) -> None:
         """Wait until all queued events are processed. The queue is in order: they are when our own

@@ -112,7 +112,7 @@ class ServiceDown(BaseException):
         message = f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
         # user names and queries of URLs may be secret
         message = re.sub(r"(?<=://)[^/\s@]+@", "", message)
-        message = re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", message)
+        message = re.sub(r"(://[^\s?#]*)(?:[?#][^\s'\")]*)?", r"\1", message)
         super().__init__(message)
         # no frame of it is the user's; why a server ended is the end of standard error
         self.description = {"kind": UNREACHABLE, "message": message, "detail": ""}

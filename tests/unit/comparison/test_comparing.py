@@ -278,16 +278,27 @@ def test_fresh_runs_are_counted() -> None:
     assert (reruns.passed, reruns.runs, reruns.base_passed, reruns.base_runs) == (1, 3, 2, 2)
 
 
+def of_another_day(base: Run) -> Run:
+    """The base, whose first runs are earlier results."""
+    return dataclasses.replace(
+        base, trials=tuple(dataclasses.replace(trial, apart=True) for trial in base.trials)
+    )
+
+
 def test_nothing_is_staked_on_a_base_of_another_day() -> None:
     head, base = sides.sides("F/P " * 9 + "P/P " * 4)
     assert sides.compare_runs(head, base).book.is_worse
-    apart = dataclasses.replace(
-        base, trials=tuple(dataclasses.replace(trial, apart=True) for trial in base.trials)
-    )
-    comparison = sides.compare_runs(head, apart)
+    comparison = sides.compare_runs(head, of_another_day(base))
     assert comparison.book.worse == 1
     assert [row.change for row in comparison.criteria] == [Change.INCONCLUSIVE]
     assert comparison.is_past
+
+
+def test_a_base_that_ran_today_is_not_one_of_another_day() -> None:
+    head, base = sides.sides("5+9/9+9 " * 30)
+    comparison = sides.compare_runs(head, of_another_day(base))
+    assert [row.change for row in comparison.criteria] == [Change.NO_EVIDENCE]
+    assert not comparison.is_past
 
 
 def test_a_side_that_crashes_in_each_run_is_not_a_base_of_another_day() -> None:
