@@ -6,18 +6,19 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import gemini_double, repositories
+from builders import forked_command, gemini_double, repositories
 from builders.gemini_double import GeminiDouble
 
 from bench.scripted_model import CODE, example
 from tests.first_try.test_beginning import ROOT, adk, call, stranger
+from tests.integration.agents.line_client import framework_zygote
 
 __all__ = ["adk"]
 
@@ -303,11 +304,7 @@ if __name__ == "__main__":
     ],
 )
 def test_an_agent_of_another_framework(tmp_path: Path, driver: str, name: str) -> None:
-    python = Path(
-        os.environ.get("EVALGATE_TEST_FRAMEWORKS", ROOT / ".venv-frameworks"), "bin/python"
-    )
-    if not python.is_file():
-        pytest.skip("no interpreter with the frameworks: make .venv-frameworks")
+    python = framework_zygote().python
     files = {"bots/desk.py": AGENTS[driver], "evalgate.yml": f"python: {python}\n"}
     repository = stranger(tmp_path, files)
     code, text = call(repository, "init", "--ask", "Where is parcel 7?", "--yes")
@@ -365,12 +362,14 @@ def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
 def typed(repository: Path, *arguments: str, answers: str = "") -> tuple[int, str]:
     """As `call`, with lines on its standard input."""
     environment = {**os.environ, **repositories.ENVIRON, "HOME": str(repository.parent)}
-    command = [str(Path(sys.executable).parent / "evalgate"), *arguments]
-    done = subprocess.run(
-        command, cwd=repository, env=environment, input=answers, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+    with tempfile.TemporaryFile() as typing, tempfile.TemporaryFile() as printing:
+        typing.write(answers.encode())
+        typing.seek(0)
+        streams = typing.fileno(), printing.fileno(), printing.fileno()
+        code = forked_command.born(arguments, *streams, cwd=repository, env=environment).wait(120)
+        assert code is not None, "it still runs"
+        printing.seek(0)
+        return code, printing.read().decode()
 
 
 def test_no_command_ends_without_a_next_step(tmp_path: Path) -> None:
