@@ -151,14 +151,12 @@ def _path_variables(python: str, environment: Environ) -> dict[str, str]:
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:
     """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit, because
-    the change could then contain the code that grades it. The cache has no committed files, and git
-    is not asked: a watch would count its files as read by the agent."""
+    the change could then contain the code that grades it."""
     path = Path(python)
-    if path.is_relative_to(setting.world.cache):
-        return
     environment_folder = path.parent.parent
     places = [environment_folder, path] if (environment_folder / "pyvenv.cfg").exists() else [path]
-    if git.first_committed(places, Path(setting.root), setting.world.environment) is not None:
+    world = setting.world
+    if git.first_committed(places, Path(setting.root), world.environment, cache=world.cache):
         message = (
             f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
             "the workflow, list `requirements`, or name a `python` of the machine"

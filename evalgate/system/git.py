@@ -729,15 +729,21 @@ def _has(path_of_place: Path, top: Path, repo: Repository) -> bool:
     return False
 
 
-def first_committed(paths: Iterable[Path], root: Path, environ: Environ) -> Path | None:
+def first_committed(
+    paths: Iterable[Path], root: Path, environ: Environ, *, cache: str = os.devnull
+) -> Path | None:
     """The first of the places with files of the commit, in the repository of `root`: a change may
     have written them. If git cannot tell, the commit may have them.
 
-    A checkout with none of the places is not opened: a watch would count it as read by its
-    agent."""
+    A checkout with none of the places is not opened: a watch would count it as read by its agent.
+    `cache`: a folder without files of the commit."""
     top = isolation.top_of(root)
     inside_paths = [
-        path for path in paths if any(way.is_relative_to(top) for way in _spellings(path))
+        path
+        for path in paths
+        if any(
+            way.is_relative_to(top) and not way.is_relative_to(cache) for way in _spellings(path)
+        )
     ]
     if not (inside_paths and (top / ".git").exists()):  # nothing is committed
         return None

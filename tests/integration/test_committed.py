@@ -11,7 +11,7 @@ from builders import gated_repository, repositories
 from builders.repositories import ENVIRON, git
 
 from evalgate.agents import python_process
-from evalgate.agents.base import AgentSetting
+from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
 from evalgate.system import git as system_git
@@ -124,6 +124,26 @@ def test_git_is_not_asked_about_a_metrics_python_in_the_cache(checkout: Path) ->
         launch = python_process.prepare_launch("metrics", options, setting, hello={})
         assert [path for path in watch.accessed_paths() if path.startswith(".git")] == []
     assert str(python) in launch.command
+
+
+@pytest.mark.parametrize("is_link", [True, False], ids=["a link", "dots"])
+def test_a_way_through_the_cache_leads_to_a_committed_python(
+    checkout: Path, *, is_link: bool
+) -> None:
+    cache = checkout / "cache"
+    repositories.commit(checkout, {"kept/python": f'#!/bin/sh\nexec {sys.executable} "$@"\n'})
+    (checkout / "kept/python").chmod(0o755)
+    (cache / "env/bin").mkdir(parents=True)
+    python = cache / "../kept/python"
+    if is_link:
+        python = cache / "env/bin/python"
+        python.symlink_to(checkout / "kept/python")
+    world = InstallSetup(environment=ENVIRON, cache=str(cache))
+    options = python_process.PythonOptions(python=str(python))
+    with pytest.raises(AgentFailed, match="part of the commit"):
+        python_process.prepare_launch(
+            "metrics", options, AgentSetting(root=str(checkout), world=world), hello={}
+        )
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
