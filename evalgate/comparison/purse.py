@@ -26,6 +26,8 @@ FLAKY = 0.3  # a case that passes this often is flaky, not failing
 MIN_ODDS_SHARE = 0.35
 """A suspect is dropped if its odds fall below this share of its first odds, or of 1 : 1."""
 MAX_PAIRS = 16  # a suspect is dropped after this many pairs
+FAILED_TODAY = 2
+"""A suspect of another day is dropped if it fails on both sides in so many pairs at first."""
 MAX_RUNS = 20  # runs of head alone for one case
 PAIRS_TO_CONFIRM = 6  # pairs that confirm a constant failure; a budget reserves them
 RUNS_TO_CONFIRM = 10  # runs that confirm it if there is no base; a budget reserves them
@@ -110,10 +112,12 @@ def _believed(
 
 class Suspect:
     """A case that fell: the belief about it, and the factors that a bet on its next pair pays in
-    each cell. `odds`: that it broke; 0 if it did not fall, so that nothing is bet on it."""
+    each cell. `odds`: that it broke; 0 if it did not fall, so that nothing is bet on it. `is_past`:
+    it fell beside a base of another day, so the base may fail it today."""
 
-    def __init__(self, odds: float) -> None:
+    def __init__(self, odds: float, *, is_past: bool = False) -> None:
         self.odds = odds
+        self.is_past = is_past
         self.cells: tuple[Cell, ...] = ()
         self.tries = 0
         self._look()
@@ -121,7 +125,8 @@ class Suspect:
     def _look(self) -> None:
         _, self.pays, self.growth, odds = _believed(self.odds, self.cells)
         is_likely = odds >= MIN_ODDS_SHARE * min(1.0, self.odds) > 0
-        self.is_live = is_likely and self.tries < MAX_PAIRS
+        fails_today = self.is_past and self.cells[:FAILED_TODAY] == (Cell.FAILED,) * FAILED_TODAY
+        self.is_live = is_likely and self.tries < MAX_PAIRS and not fails_today
 
     def see(self, cell: Cell | None) -> None:
         """Add one more pair. None is a pair that could not be measured; it changes nothing."""
@@ -341,7 +346,7 @@ class Purse:
         odds = max(1, self._fell - self._rose) / (self._rose + 1)
         for state in paired_states:
             if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
-                state.suspect = Suspect(odds)
+                state.suspect = Suspect(odds, is_past=not state.runs.rounds[0].is_staked)
         for pairs in itertools.zip_longest(*(state.runs.rounds[1:] for state in paired_states)):
             for state, pair in zip(paired_states, pairs, strict=True):
                 if pair is not None:

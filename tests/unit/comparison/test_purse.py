@@ -246,16 +246,36 @@ def test_a_pull_request_that_goes_on_has_the_purse_that_it_had() -> None:
         ]
 
 
+def of_another_day(text: str) -> list[CaseRuns]:
+    """Cases whose first rounds are beside a stored base."""
+    return [
+        dataclasses.replace(
+            each, rounds=[dataclasses.replace(pair, is_staked=False) for pair in each.rounds]
+        )
+        for each in cases(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_pair"),
+    [
+        ("f:x", True),  # the base may have failed by chance
+        ("f:xx", False),  # it fails today as well: head alone can tell the rest
+        ("f:fxx", True),  # today it passed once
+    ],
+)
+def test_a_case_that_the_base_of_today_fails_too_goes_on_alone(text: str, *, is_pair: bool) -> None:
+    _, reruns = purse.play(of_another_day(text), Terms())
+    assert {rerun.is_pair for rerun in reruns} == {is_pair}
+    beside, reruns = purse.play(cases(text), Terms())
+    assert beside.is_worse or all(rerun.is_pair for rerun in reruns)
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_base_of_another_day_says_whom_to_suspect_and_nothing_more(
     order: tuple[int, ...],
 ) -> None:
-    old = [
-        dataclasses.replace(
-            each, rounds=[dataclasses.replace(pair, is_staked=False) for pair in each.rounds]
-        )
-        for each in cases("f p p")
-    ]
+    old = of_another_day("f p p")
     made, reruns = purse.play([old[place] for place in order], Terms())
     assert (made.worth, [rerun.key for rerun in reruns]) == (1, [("s", "c0")])
 
