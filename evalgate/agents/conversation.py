@@ -281,7 +281,10 @@ class WorkerConversation(Turns):
         self._state = {**session.state, **case.setup_of(0).state}
         self.takes_history = worker.takes_history
         if tools is not None and tools.is_optional and not worker.asks:
-            self._refuse_mocks()
+            # this agent's tools would run anyway
+            if any(setup.mocks or setup.fakes for setup in case.setups):
+                text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
+                raise AgentFailed(FailureKind.TOOL_UNMATCHED.failure(text))
             tools = None
         self._box = worker.boxes.open(Phase.STARTING)
         self._tools = ToolCalls(self._box.name, tools)
@@ -404,13 +407,6 @@ class WorkerConversation(Turns):
         if self._open and self._worker.failure is None:
             self._open = False
             self._worker.send(protocol.end(self._box.name), timeout_s=1.0)
-
-    def _refuse_mocks(self) -> None:
-        """Raise AgentFailed if the case mocks tools, because this agent's tools would run
-        anyway."""
-        if any(setup.mocks or setup.fakes for setup in self._case.setups):
-            text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
-            raise AgentFailed(FailureKind.TOOL_UNMATCHED.failure(text))
 
     def _enter(self, phase: Phase) -> None:
         self._stalled_s += self._worker.boxes.stalled_s(self._box)

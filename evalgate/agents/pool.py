@@ -14,6 +14,7 @@ from evalgate.model import (
     AgentDescription,
     AgentFailure,
     Case,
+    CaseKey,
     CriterionUse,
     FailureKind,
     Grade,
@@ -67,7 +68,7 @@ class _Slot:
 
     worker: Worker
     capacity: int
-    conversations: int = 1
+    conversations: int
     is_retired: bool = False
 
 
@@ -77,7 +78,8 @@ class WorkerPool(Agent):
     Workers start when they are needed: the first with the first conversation, another only if the
     running and starting workers have no room for those who wait. A worker in which a turn timed out
     gets no new conversations and ends after its last one. If a worker is lost, every conversation
-    in it fails.
+    in it fails. Nobody knows which one was the cause, so each of these cases has a worker of its
+    own when it is run again.
 
     `launch` may be a function: it is called once, on first use. If it raises AgentFailed, every
     trial gets that failure. After two starts with the same failure, no third start is tried.
@@ -113,6 +115,7 @@ class WorkerPool(Agent):
         self._changed = threading.Condition()
         self._slots: list[_Slot] = []
         self._opening: list[Worker] = []
+        self._lost_together: set[CaseKey] = set()
         self._starting = 0
         self._waiting = 0
         self._failed_starts: Counter[str] = Counter()
@@ -127,7 +130,7 @@ class WorkerPool(Agent):
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         tools = self._setting.tools
-        with self._slot() as slot:
+        with self._slot(is_alone=key.case in self._lost_together) as slot:
             conversation = WorkerConversation(
                 slot.worker,
                 case=case,
@@ -142,6 +145,8 @@ class WorkerPool(Agent):
                 yield conversation
             finally:
                 conversation.leave()
+                if slot.worker.boxes.is_lost_together:
+                    self._lost_together.add(key.case)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it.
@@ -225,13 +230,15 @@ class WorkerPool(Agent):
     # --- places ---
 
     @contextlib.contextmanager
-    def _slot(self) -> Iterator[_Slot]:
-        slot = self._take()
+    def _slot(self, *, is_alone: bool = False) -> Iterator[_Slot]:
+        """A place in a worker; `is_alone`: all places of one."""
+        slot = self._take(is_alone=is_alone)
+        places = slot.capacity if is_alone else 1
         try:
             yield slot
         finally:
             with self._changed:
-                is_last = slot.conversations == 1
+                is_last = slot.conversations == places
                 ends = (
                     slot.is_retired
                     or self._setting.limits.isolate_cases
@@ -242,7 +249,7 @@ class WorkerPool(Agent):
                     # allowed
                     slot.is_retired = True
                 else:
-                    slot.conversations -= 1
+                    slot.conversations -= places
                 self._changed.notify_all()
             if is_last and ends:
                 is_timely = self._setting.limits.isolate_cases and slot.worker.failure is None
@@ -253,7 +260,7 @@ class WorkerPool(Agent):
                     self._slots = [other for other in self._slots if other is not slot]
                     self._changed.notify_all()
 
-    def _take(self) -> _Slot:
+    def _take(self, *, is_alone: bool) -> _Slot:
         with self._changed:
             self._waiting += 1
             try:
@@ -269,8 +276,9 @@ class WorkerPool(Agent):
                     ]
                     healthy = [slot for slot in self._slots if slot.worker.failure is None]
                     for slot in healthy:
-                        if slot.conversations < slot.capacity and not slot.is_retired:
-                            slot.conversations += 1
+                        places = slot.capacity if is_alone else 1
+                        if slot.conversations + places <= slot.capacity and not slot.is_retired:
+                            slot.conversations += places
                             return slot
                     # each starting thread already has its own place
                     room_to_come = self._starting * (self._sessions - 1)
@@ -281,9 +289,9 @@ class WorkerPool(Agent):
                     self._changed.wait()
             finally:
                 self._waiting -= 1
-        return self._start()
+        return self._start(is_alone=is_alone)
 
-    def _start(self) -> _Slot:
+    def _start(self, *, is_alone: bool) -> _Slot:
         with self._changed:
             meeting = self._meeting
             self._meeting = contextlib.nullcontext
@@ -309,7 +317,10 @@ class WorkerPool(Agent):
                     self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
-            slot = _Slot(worker=worker, capacity=min(self._sessions, greeting.sessions))
+            capacity = min(self._sessions, greeting.sessions)
+            slot = _Slot(
+                worker=worker, capacity=capacity, conversations=capacity if is_alone else 1
+            )
             about = {
                 worker.redact(name): worker.redact(text) for name, text in greeting.about.items()
             }

@@ -154,6 +154,7 @@ class Mailboxes:
         self._closed: set[str] = set()
         self._late_bytes = 0
         self._ended: AgentFailure | None = None
+        self.is_lost_together = False  # it ended in several conversations
         self._stall: Stalled | None = None
         self._stalled_since = 0.0
 
@@ -244,7 +245,8 @@ class Mailboxes:
         cause."""
         with self._lock:
             self._ended = shared_failure = failure
-            if len(self._boxes) > 1:
+            self.is_lost_together = len(self._boxes) > 1
+            if self.is_lost_together:
                 others_text = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {others_text} ran in the same process ({hint})"

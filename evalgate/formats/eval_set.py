@@ -387,7 +387,12 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
         raise ConfigError("is not in one of ADK's old formats", place=Place(file), hint=hint)
     eval_set = reading.eval_set
     if session is not None:
-        initial_session = _session_in(session, file=file)
+        try:
+            initial_session = adk_shapes.SessionInputWire.model_validate(session).to_model()
+        except ValidationError as error:
+            raise ConfigError(
+                f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)
+            ) from error
         cases = tuple(
             replace(case, session=initial_session) if case.session is None else case
             for case in eval_set.cases
@@ -403,12 +408,3 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     if reread_set is None or reread_set.cases != eval_set.cases:
         raise ConfigError("has something that the current format cannot express", place=Place(file))
     return new_text
-
-
-def _session_in(raw: Any, *, file: str) -> SessionInput:
-    try:
-        return adk_shapes.SessionInputWire.model_validate(raw).to_model()
-    except ValidationError as error:
-        raise ConfigError(
-            f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)
-        ) from error

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 504_560,
+    "tokens": 504_620,
     "tokens_per_statement": 11.0,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import py_compile
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -513,11 +515,21 @@ def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(
 def test_a_long_installation_is_heard_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_env, "SILENCE_S", 0.001)
     monkeypatch.setattr(process, "WATCH_S", 0.001)
-    place.installers["UV_DEFAULT_INDEX"] = "http://user:very-secret-word@127.0.0.1:9/simple"
     place.installers["UV_HTTP_RETRIES"] = "0"
     (place.agent / "requirements.txt").write_text("moonlight\n")
-    with pytest.raises(InstallFailed):
-        place.provide()
+
+    def hang_up_late() -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0]:
+                    time.sleep(0.3)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"user:very-secret-word@127.0.0.1:{listener.getsockname()[1]}"
+        place.installers["UV_DEFAULT_INDEX"] = f"http://{address}/simple"
+        threading.Thread(target=hang_up_late, daemon=True).start()
+        with pytest.raises(InstallFailed):
+            place.provide()
     told = [line for line in place.log if line.startswith("still installing after 0 s")]
     assert len(told) > 3
     assert "very-secret-word" not in str(told)
