@@ -390,8 +390,9 @@ def _undecided(error: BaseException, environ: Environ) -> Output:
         folder = events.folder_of(environ)
         return publish.undecided(error.advice, [problem.below(folder) for problem in error.fatal])
     bug = f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
-    is_cancelled = isinstance(error, KeyboardInterrupt)
-    return publish.undecided("the run was cancelled" if is_cancelled else bug)
+    return publish.undecided(
+        "the run was cancelled" if isinstance(error, KeyboardInterrupt) else bug
+    )
 
 
 def token_of(environ: Environ) -> str | None:
@@ -419,7 +420,9 @@ def _summarize(text: str, environ: Environ) -> bool:
 
 
 def _is_written(problem: Problem | None, environ: Environ) -> bool:
-    annotate(filter(None, [problem]), environ)
+    """Annotate the problem of a file; True if there is none."""
+    if problem:
+        annotate([problem], environ)
     return problem is None
 
 
@@ -439,6 +442,7 @@ def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode)
 
 
 def _on_cancel(handler: Any) -> None:
+    """What the signals of a cancelled job call, in the signal module's terms."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handler)
 

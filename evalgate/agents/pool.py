@@ -130,7 +130,7 @@ class WorkerPool(Agent):
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         tools = self._setting.tools
-        with self._slot(is_alone=key.case in self._lost_together) as slot:
+        with self._slot(key.case) as slot:
             conversation = WorkerConversation(
                 slot.worker,
                 case=case,
@@ -145,8 +145,6 @@ class WorkerPool(Agent):
                 yield conversation
             finally:
                 conversation.leave()
-                if slot.worker.boxes.is_lost_together:
-                    self._lost_together.add(key.case)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it.
@@ -230,14 +228,17 @@ class WorkerPool(Agent):
     # --- places ---
 
     @contextlib.contextmanager
-    def _slot(self, *, is_alone: bool = False) -> Iterator[_Slot]:
-        """A place in a worker; `is_alone`: all places of one."""
+    def _slot(self, case: CaseKey | None = None) -> Iterator[_Slot]:
+        """A place in a worker; all places of one for a case that was lost together with others."""
+        is_alone = case in self._lost_together
         slot = self._take(is_alone=is_alone)
         places = slot.capacity if is_alone else 1
         try:
             yield slot
         finally:
             with self._changed:
+                if case and slot.worker.boxes.is_lost_together:
+                    self._lost_together.add(case)
                 is_last = slot.conversations == places
                 ends = (
                     slot.is_retired

@@ -480,7 +480,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
     if not settings.reuse_days:
         return None
     is_personal = context.keep and context.is_attended
-    if not (is_personal or events.is_of_repository(context.environ)):
+    if not (is_personal or (context.workflow_run and events.is_of_repository(context.environ))):
         return None
     # the jobs of a workflow run have their checkouts in other folders
     root = settings.root if is_personal else events.root_of(settings.root, context.links)

@@ -206,6 +206,8 @@ def main() -> None:
                 say(type="ready", protocol=1, sessions=sessions, about=about)
             case "start" if message["state"].get("refuse"):
                 say(type="turn_failed", session=session, kind="raised", message="no such user")
+            case "start" if message["state"].get("exit"):
+                os._exit(4)
             case "start":
                 states[session] = dict(message["state"])
                 say(type="started", session=session)

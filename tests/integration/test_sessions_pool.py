@@ -191,30 +191,35 @@ def test_all_conversations_of_a_worker_that_dies_fail_and_say_that_they_shared_i
     assert "exited with code 4; 2 other conversations ran in the same process" in messages[0]
 
 
-def test_who_was_lost_beside_others_is_run_again_without_them() -> None:
-    """Three cases run at once and again at once; one of them always ends its process."""
-    texts = {"c1": "hello 1", "c2": "hello 2", "c3": "exit 4"}
-    together = threading.Barrier(3)
+@pytest.mark.parametrize("at_start", [False, True])
+def test_who_was_lost_beside_others_is_run_again_without_them(*, at_start: bool) -> None:
+    """Three cases run at once and again at once; one of them always ends its process, as its
+    session starts or in its turn."""
+    names = ["c1", "c2", "c3"]
+
+    def send(name: str, text: str, pause: float) -> str:
+        ends = name == "c3"
+        with agent.converse(case(name, exit=ends and at_start), key(name)) as talk:
+            time.sleep(pause)
+            return text_of(talk.send(user("exit 4" if ends else text)))
 
     def first(name: str) -> FailureKind:
-        with agent.converse(case(name), key(name)) as talk:
-            together.wait()
-            with pytest.raises(AgentFailed) as failed:
-                talk.send(user("exit 4" if name == "c3" else "hang"))
+        if name == "c3":
+            time.sleep(0.3)  # the others are in their turns
+        with pytest.raises(AgentFailed) as failed:
+            send(name, "hang", 0)
         return failed.value.failure.kind
 
     def again(name: str) -> str:
         try:
-            with agent.converse(case(name), key(name)) as talk:
-                time.sleep(0.1)  # nobody else comes in
-                return text_of(talk.send(user(texts[name])))
+            return send(name, f"hello {name}", 0.1)  # nobody else comes in
         except AgentFailed as failed:
             return str(failed.failure.message)
 
     with pool(8, sessions=4, workers=2) as agent, ThreadPoolExecutor(6) as threads:
-        assert set(threads.map(first, texts)) == {FailureKind.EXITED}
-        answers = list(threads.map(again, [*texts] * 3))
-        assert answers == ["hello 1", "hello 2", answers[2]] * 3
+        assert set(threads.map(first, names)) == {FailureKind.EXITED}
+        answers = list(threads.map(again, names * 3))
+        assert answers == ["hello c1", "hello c2", answers[2]] * 3
         assert "other conversation" not in answers[2]
         # a case that was not there shares a process still
         with held(agent, 2) as pids:
