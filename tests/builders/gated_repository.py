@@ -17,7 +17,7 @@ from builders.forked_command import Command
 
 AGENT = '''
 """Answers `question N` with `answer N`, but those in WRONG; every other time those in FLAKY."""
-import json, os, sys
+import json, os, sys, time
 
 WRONG, FLAKY = {wrong}, {flaky}
 turns = 0
@@ -39,6 +39,9 @@ for line in sys.stdin:
             with open(os.environ["ASKED_LOG"], "a") as log:
                 log.write("{side} " + text + chr(10))
             asked = open(os.environ["ASKED_LOG"]).read().count("{side} " + text + chr(10))
+            hold = os.environ["ASKED_LOG"] + ".hold"
+            while os.path.exists(hold) and len(open(os.environ["ASKED_LOG"]).readlines()) > 14:
+                time.sleep(0.01)
             bad = number in WRONG or (number in FLAKY and asked % 2 == 0)
             answer = "nothing of the kind" if bad else text.replace("question", "answer")
             part = {{"text": answer}}
@@ -172,6 +175,11 @@ class Repository:
             stamp, nonce, _ = path.name.split("-")
             signature = hmac.new(b"", packed, "sha256").hexdigest()
             path.with_name(f"{stamp}-{nonce}-{signature}.jsonl.gz").write_bytes(packed)
+
+    @property
+    def hold(self) -> Path:
+        """While this file is there, only the first 14 questions are answered."""
+        return self.log.with_name(f"{self.log.name}.hold")
 
     def asked(self, side: str) -> int:
         lines = self.log.read_text().splitlines() if self.log.exists() else []

@@ -399,6 +399,7 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     code, said = repo.run("--runs", "4", "--concurrency", "1")
     unbroken = _ends(repo.results()), _ends(repo.results("base.json"))
     repo.log.unlink()
+    repo.hold.touch()
     process = repo.start(
         "run",
         "--base",
@@ -414,6 +415,7 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    repo.hold.unlink()
     before = repo.asked("head") + repo.asked("base")
     assert 15 <= before < 48
     resumed, said = repo.call(
