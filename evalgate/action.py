@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -74,6 +74,8 @@ NO_POSTS_NOTE = (
     "There is no token, so there is no comment and no check run. The job summary has the full report. By default, "
     "`github-token` is the job's token."
 )
+
+UNWRITTEN = "the job's summary or the step's outputs could not be written"
 
 PREFIX = "INPUT_"
 TOKEN = "github-token"  # noqa: S105 - the name of the input
@@ -195,7 +197,9 @@ def conclude(
             outcome.reason = f"{reason}: {progress}"
         posting = _open_posting(environ, settings, event)
         if posting is not None:
-            annotate(posting.conclude(outcome.reason, hurried=is_cancelled), environ)
+            annotate(
+                posting.conclude(publish.undecided(outcome.reason), hurried=is_cancelled), environ
+            )
     except EvalgateError as error:
         report_error(error, environ, debug=False)
     code = ExitCode.INTERRUPTED if is_cancelled else ExitCode.NOT_MEASURED
@@ -209,15 +213,35 @@ def _read_request(environ: Environ) -> tuple[Settings, EventContext]:
     root = events.workspace(environ) / inputs.get("root", ".")
     settings = load.load_settings({**inputs, "root": str(root)})
     load.refuse_job_variables(settings, at_home=False)
+    return settings, _read_event(environ, settings)
+
+
+def _read_event(environ: Environ, settings: Settings) -> EventContext:
+    """The event, with base and head of the pull request of a `workflow_dispatch`. Raises
+    EvalgateError if it must not run what the settings request."""
     event = events.parse_event(
         environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ
     )
     forks.check(event, settings, root=settings.root, environ=environ)
-    return settings, _resolve_event(environ, event)
+    if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
+        return event
+    token = token_of(environ)
+    if token is None:
+        raise ConfigError(
+            f"workflow_dispatch: reading pull request #{event.number} needs a token",
+            hint="By default, `github-token` is the job's token.",
+        )
+    with closing(Client.of(environ, token=token)) as client:
+        return forks.resolve(event, client)
 
 
 def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
-    settings, event = _read_request(environ)
+    try:
+        settings, event = _read_request(environ)
+    except EvalgateError as error:
+        with suppress(EvalgateError, ValueError):
+            _post_unread(environ, error)
+        raise
     workspace = events.workspace(environ)
     if settings.mode == "post":
         return _post(environ, settings, event, outcome)
@@ -232,9 +256,26 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         is_whole = _report(report, environ, debug=debug)
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
+        code = report.exit_code if is_whole else errors.without_files(report.exit_code)
         if posting is not None:
-            annotate(posting.finish(), environ)
-    return report.exit_code if is_whole else errors.without_files(report.exit_code)
+            # what the report says of itself does not hold any more
+            reason = "" if code is report.exit_code else UNWRITTEN
+            annotate(posting.finish(reason), environ)
+    return code
+
+
+def _post_unread(environ: Environ, error: EvalgateError) -> None:
+    """Post why the settings cannot be read: an earlier result is not this commit's. Only the inputs
+    that say where to post count. Raises EvalgateError or ValueError if these are wrong, too."""
+    inputs = {
+        name: environ.get(f"{PREFIX}{name.upper()}", "").strip()
+        for name in ("name", "comment", "shard", "mode")
+    }
+    settings = Settings.model_validate({name: text for name, text in inputs.items() if text})
+    event = _read_event(environ, settings)
+    posting = None if settings.mode == "post" else _open_posting(environ, settings, event)
+    if posting is not None:
+        annotate(posting.conclude(_undecided(error, environ), hurried=False), environ)
 
 
 def _run_gate(
@@ -289,20 +330,6 @@ def _places(environ: Environ, settings: Settings) -> list[Path]:
         root_path if root_path.exists() and not workspace_path.exists() else workspace_path
         for workspace_path, root_path in candidates
     ]
-
-
-def _resolve_event(environ: Environ, event: EventContext) -> EventContext:
-    """The event, with base and head of the pull request of a `workflow_dispatch`."""
-    if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
-        return event
-    token = token_of(environ)
-    if token is None:
-        raise ConfigError(
-            f"workflow_dispatch: reading pull request #{event.number} needs a token",
-            hint="By default, `github-token` is the job's token.",
-        )
-    with closing(Client.of(environ, token=token)) as client:
-        return forks.resolve(event, client)
 
 
 def _post(

@@ -127,7 +127,7 @@ class _DoctorState:
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, one after another. Raises NothingToDo, ConfigError."""
-    forks.refuse_target(context.environ)
+    forks.refuse_event(context.environ, settings.root)
     try:
         project = prepare.prepare(settings, environ=context.environ)
     except NoEvaluationFile:

@@ -20,6 +20,10 @@ TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
     "from a pull request would have both"
 )
+COMMENT = (
+    "issue_comment: anybody can comment, the run has the secrets of the repository, and the checkout is not the commit "
+    "of the default branch for which GitHub started it"
+)
 TARGET_HINT = (
     "Use `on: pull_request`: a fork's pull request is evaluated there without secrets, and `mode: post` in a second "
     "workflow posts the result. For a run with secrets a maintainer starts a `workflow_dispatch` with the number of "
@@ -27,10 +31,14 @@ TARGET_HINT = (
 )
 
 
-def refuse_target(environ: Environ) -> None:
-    """Raises ConfigError in a workflow on pull_request_target, for every command."""
-    if environ.get("GITHUB_EVENT_NAME") == EventKind.PULL_REQUEST_TARGET:
+def refuse_event(environ: Environ, root: Path) -> None:
+    """Raises ConfigError in a workflow that runs a stranger's code with the repository's secrets.
+    `root`: the checkout."""
+    event = environ.get("GITHUB_EVENT_NAME")
+    if event == EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
+    if event == "issue_comment" and git.commit_of(root, environ) != environ.get("GITHUB_SHA"):
+        raise ConfigError(COMMENT, hint=TARGET_HINT)
 
 
 def refuse_change(environ: Environ, command: str) -> None:
@@ -55,19 +63,10 @@ def keeps_token(root: Path) -> bool:
     return "extraheader" in text or "includeif" in text
 
 
-COMMENT = (
-    "issue_comment: anybody can comment, the run has the secrets of the repository, and the checkout is not the commit "
-    "of the default branch for which GitHub started it"
-)
-
-
 def check(event: EventContext, settings: Settings, *, root: Path, environ: Environ) -> None:
     """Raises ConfigError if the event must not do what the settings request. `root`: the
     checkout."""
-    if event.name == "issue_comment" and git.commit_of(root, environ) != event.head.sha:
-        raise ConfigError(COMMENT, hint=TARGET_HINT)
-    if event.kind is EventKind.PULL_REQUEST_TARGET:
-        raise ConfigError(TARGET, hint=TARGET_HINT)
+    refuse_event(environ, root)
     if settings.mode == "merge" and not settings.results:
         raise ConfigError(
             "`mode: merge` needs `results`", hint="Set it to the folder with the shards' artifacts."

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from evalgate import errors
 from evalgate.config.settings import Settings
@@ -197,11 +198,20 @@ class Posting:
         self._wants_check = self._wants_check or (report.check_run and self._may_check)
         self._decided = decided(report, comment_rule=self._comment, redact=self._redact)
 
-    def finish(self) -> tuple[Problem, ...]:
-        """Post the prepared texts, and wait for that, at most PUBLISHING_S. Return the problems."""
+    def finish(self, reason: str = "") -> tuple[Problem, ...]:
+        """Post the prepared texts, and wait for that, at most PUBLISHING_S. Return the problems.
+
+        `reason`: why the decision does not count; its details are posted below."""
         self._shows_progress = False
         self._client.end_within(PUBLISHING_S)
         decision = self._decided
+        if decision is not None and reason:
+            output = undecided(reason)
+            decision = Decided(
+                conclusion=Conclusion.ACTION_REQUIRED,
+                output=replace(output, text=decision.output.text),
+                create=True,
+            )
         if decision is not None:
             self._requests.put(lambda: self._post(decision))
         self._requests.put(None)
@@ -251,11 +261,11 @@ class Posting:
             client.close()
         return tuple(self._problems)
 
-    def conclude(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
-        """Post that the run, which another process began, has no verdict. See `give_up`."""
+    def conclude(self, output: Output, *, hurried: bool) -> tuple[Problem, ...]:
+        """Post that the run, which is not begun here, has no verdict. See `give_up`."""
         if self._wants_check:
             self._begin_check()
-        return self.give_up(undecided(reason), hurried=hurried)
+        return self.give_up(output, hurried=hurried)
 
     def close(self) -> None:
         """Close the connection, unless a request is still running."""

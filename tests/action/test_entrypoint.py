@@ -220,7 +220,7 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(
         def prepare(self, report) -> None:
             """Nothing is posted."""
 
-        def finish(self):
+        def finish(self, reason):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(action, "_posting", lambda *_: contextlib.nullcontext(Cancelled()))
@@ -293,7 +293,7 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
         def prepare(self, report) -> None:
             """Nothing is posted."""
 
-        def finish(self):
+        def finish(self, reason):
             seen.append("posted")
             return ()
 

@@ -271,6 +271,35 @@ def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_th
     assert "100%" not in body
 
 
+def test_settings_that_cannot_be_read_take_back_what_stood_there(passing, double: Double) -> None:
+    passing.run(agent=AGENT, baseline="none")
+    passing.check_out()
+    passing.environment["GITHUB_RUN_ID"] = "100"
+    step = passing.run(agent=AGENT, baseline="none", runs="many")
+
+    check = list(double.state.checks.values())[-1]
+    assert step.code == 2
+    assert (check["conclusion"], check["head_sha"]) == ("failure", passing.head)
+    assert "`runs`" in check["output"]["summary"]
+    body = only(double.state.comments)["body"]
+    assert "No verdict" in body
+    assert "100%" not in body
+
+
+@pytest.mark.parametrize("name", ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"])
+def test_a_step_that_cannot_write_its_files_posts_no_pass(
+    passing, double: Double, name: str
+) -> None:
+    passing.environment[name] = str(passing.temp)  # a folder
+    step = passing.run(agent=AGENT, baseline="none")
+
+    assert step.code == 3
+    check = only(double.state.checks)
+    assert check["conclusion"] == "action_required"
+    assert check["output"]["title"].startswith("no verdict: the job's summary or the step's")
+    assert only(double.state.comments)["body"].count("No verdict") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 504_620,
+    "tokens": 504_840,
     "tokens_per_statement": 11.0,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements
@@ -23,7 +23,7 @@ MOST = {
     "over_8_fields": 27,
     "doubled_class_names": 6,
     "words": 1368,  # functions are named by what they do
-    "replace": 142,
+    "replace": 143,
     "largest_room": 7720,  # lines of 100
     "longest_function": 450,  # tokens
 }

@@ -303,6 +303,7 @@ def test_a_change_that_asks_no_judge_gets_its_key_by_no_glob(
     ("event", "arguments", "said"),
     [
         ("pull_request_target", ("run",), "pull_request_target is refused"),
+        ("issue_comment", ("run",), "anybody can comment"),
         (
             "pull_request",
             ("generate",),

@@ -69,8 +69,9 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "") -> Path:
 def test_what_is_refused(
     event: EventContext, given: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
+    environ = {**os.environ, "GITHUB_EVENT_NAME": event.name}
     with pytest.raises(ConfigError, match=words):
-        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=os.environ)
+        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=environ)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +88,9 @@ def test_what_is_refused(
 )
 def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: Path) -> None:
     refused = []
+    environ = {**os.environ, "GITHUB_EVENT_NAME": event.name}
     try:
-        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=os.environ)
+        forks.check(event, Settings(**given), root=checkout(tmp_path), environ=environ)
     except ConfigError as error:
         refused.append(error.message)
     assert refused == []
