@@ -106,12 +106,14 @@ def test_ctrl_c_leaves_nothing_behind_and_a_resumed_run_repeats_nothing(repo: Re
     repo.commit("head")
     before = photograph(repo)
     arguments = ("run", "--base", "main", "--runs", "2", "--concurrency", "1")
+    repo.hold.touch()
     process = repo.start(*arguments, by=forked_command.console_script)
     deadline = time.monotonic() + 60
     while repo.asked("head") + repo.asked("base") < 7 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     code, said = repo.end(process)
+    repo.hold.unlink()
     assert code == 130, said
     assert "--resume" in said
     assert (photograph(repo), left_behind(repo)) == (before, [])

@@ -203,7 +203,7 @@ def test_kill_nine_then_resume_is_an_unbroken_run(
     assert whole.run("run", "--runs", "2")[0] == 0
 
     desk.write_cases(12)
-    arguments, environment = ("run", "--runs", "2", "--concurrency", "2"), {"AGENT_SLEEP": "0.15"}
+    arguments, environment = ("run", "--runs", "2", "--concurrency", "2"), {"AGENT_SLEEP": "0.25"}
     process = desk.start(*arguments, **environment)
     journal = desk.root / "evalgate-report/journal.jsonl"
     wait_for(lambda: journal.exists() and journal.read_text().count('"trial"') >= 7)
