@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,6 @@ from evalgate.model import (
     Policy,
     Purpose,
     Run,
-    Scale,
     ThresholdRule,
     TrialKey,
     VerdictKind,
@@ -30,8 +29,6 @@ from . import pairing, purse, threshold
 from .pairing import Pattern, PolicyRule, Trials
 from .purse import CaseRuns, Rerun, RunPair, Terms
 
-NOTHING: Mapping[CaseKey, CaseStatus] = {}
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredSide:
@@ -40,27 +37,33 @@ class ScoredSide:
     run: Run
     uses: Mapping[CaseKey, Sequence[CriterionUse]]
     policy: Policy
-    is_base: bool
+    is_base: bool = False
 
     @cached_property
-    def trials(self) -> Trials:
-        """The first runs of each case."""
-        return pairing.by_case(self.run.trials)
+    def _trials(self) -> Trials:
+        return pairing.by_case(self.run.all_trials)
 
-    @cached_property
-    def fresh(self) -> Trials:
-        """The reruns of each case."""
-        return pairing.by_case(self.run.confirmations)
+    def trials(self, key: CaseKey, *purposes: Purpose) -> list[GradedTrial]:
+        """The runs of a case for these purposes, in order."""
+        return [trial for trial in self._trials.get(key, ()) if trial.key.purpose in purposes]
 
     @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
-        """The threshold gate's verdict on each of head's cases."""
-        return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
+        """The threshold gate's verdict on each of head's cases: an earlier run's, else from the
+        trials."""
+        run, rules = self.run, self.policy.deviations
+        return {
+            key: run.earlier_verdicts.get(key)
+            or threshold.judge_case(
+                key, uses, self.trials(key, Purpose.FIRST), run=run, deviations=rules
+            )
+            for key, uses in self.uses.items()
+        }
 
     @cached_property
     def runs(self) -> Mapping[TrialKey, GradedTrial]:
         """All first runs and reruns."""
-        return {trial.key: trial for trial in (*self.run.trials, *self.run.confirmations)}
+        return {trial.key: trial for trial in self.run.all_trials}
 
     @cached_property
     def outcomes(self) -> Mapping[TrialKey, Pattern | None]:
@@ -79,6 +82,11 @@ class ScoredSide:
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """True for each trial that passes; None if unknown."""
         return [pairing.passes(self.outcomes[trial.key]) for trial in trials]
+
+    def known_outcomes(self, key: CaseKey, *purposes: Purpose) -> list[bool]:
+        """True for each of these runs of a case that passes; without runs of unknown outcome."""
+        outcomes = self.passed(self.trials(key, *purposes))
+        return [is_passed for is_passed in outcomes if is_passed is not None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,10 +123,10 @@ class Sides:
     @cached_property
     def scored_sides(self) -> Sequence[ScoredSide]:
         """Head, and the base if there is one."""
-        runs = (self.head,) if self.base is None else (self.head, self.base)
+        runs = [self.head] if self.base is None else [self.head, self.base]
         return [
-            ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head)
-            for run in runs
+            ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=place > 0)
+            for place, run in enumerate(runs)
         ]
 
     def kinds(self, key: CaseKey, name: str) -> tuple[VerdictKind | None, ...]:
@@ -136,8 +144,7 @@ class Sides:
         out."""
         for base_side in self.scored_sides[1:]:
             for head in heads:
-                base = base_side.runs.get(head.key)
-                if base is not None:
+                if base := base_side.runs.get(head.key):
                     yield head, base
 
     @cached_property
@@ -147,22 +154,36 @@ class Sides:
         same side of its threshold."""
         if self.base is None:
             return {}
-        rules: dict[str, tuple[CriterionUse, PolicyRule]] = {}
+        rules: dict[str, PolicyRule] = {}
         for suite in self.head.suites:
-            for use in () if suite.key in self.policy.advisory else suite.criteria:
-                rule = pairing.rule_of(use, self.policy)
-                if rule.gating and (self.is_together or not rule.scale.clocked):
-                    rules[use.name] = use, rule
-        score_sets: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
-        for trial in (trial for side in self.scored_sides for trial in side.run.trials):
-            for name, (use, _) in rules.items():
-                score = pairing.value_of(trial, name)
-                if score is not None:
-                    is_reached = use.threshold is not None and threshold.reaches(score, use)
-                    score_sets[name, is_reached].add(score)
-        graded_names = {name for (name, _), scores in score_sets.items() if len(scores) > 1}
-        graded_rules = {name: rule for name, (_, rule) in rules.items() if name in graded_names}
-        return graded_rules | (MEASURED_RULE if _is_lacking(self) else {})
+            for use in suite.criteria:
+                is_advisory = suite.key in self.policy.advisory
+                rule = pairing.rule_of(use, self.policy, advisory=is_advisory)
+                if rule.gating and (self.is_together or not use.scale.clocked):
+                    rules[use.name] = rule
+        scores = {
+            (name, rule.use.threshold is not None and threshold.reaches(score, rule.use), score)
+            for side in self.scored_sides
+            for trial in side.run.trials
+            for name, rule in rules.items()
+            if (score := pairing.value_of(trial, name)) is not None
+        }
+        counts = Counter((name, is_reached) for name, is_reached, _ in scores)
+        graded_names = {name for (name, _), count in counts.items() if count > 1}
+        return {name: rule for name, rule in rules.items() if name in graded_names}
+
+    @cached_property
+    def is_lacking(self) -> bool:
+        """True if a run of either side could not be measured."""
+        keys = {
+            key
+            for key, uses in self.uses.items()
+            if self.is_paired(key) and self.policy.blocks(key) and pairing.deciding(uses)
+        }
+        return any(
+            None in side.passed(trial for trial in side.run.trials if trial.key.case in keys)
+            for side in self.scored_sides
+        )
 
     @cached_property
     def book_and_reruns(self) -> tuple[Book, tuple[Rerun, ...]]:
@@ -174,19 +195,17 @@ class Sides:
         # divided by all parts of the plan, also by those that are not here
         money = 1 / max(len(parts), self.head.part.of if self.head.part else 1)
         plays = [purse.play(cases, terms, money=money) for cases in parts]
-        swapped_cases = [[case.swapped() for case in cases] for cases in parts]
-        swapped_plays = [purse.play(cases, terms, money=money) for cases in swapped_cases]
-        worse, failing, better = (
-            math.fsum(amounts) if amounts else 1.0  # 1 is the money at the beginning
-            for amounts in (
-                [part.worth for part, _ in plays],
-                [part.failing for part, _ in plays],
-                [part.worth for part, _ in swapped_plays],
-            )
-        )
-        factors = {key: factor for part, _ in plays for key, factor in part.factors.items()}
+        purses = [part_purse for part_purse, _ in plays]
+        swapped_purses = [
+            purse.Purse([case.swapped() for case in cases], terms, money=money) for cases in parts
+        ]
+        # 1 is the money at the beginning
+        worse = math.fsum(part.worth for part in purses) if parts else 1.0
+        failing = math.fsum(part.failing for part in purses) if parts else 1.0
+        better = math.fsum(part.worth for part in swapped_purses) if parts else 1.0
+        factors = {key: factor for part in purses for key, factor in part.factors.items()}
         confirmations: dict[CaseKey, Confirmation] = {}
-        for part, _ in plays:
+        for part in purses:
             confirmations |= part.confirmations(
                 is_worse=worse >= terms.needed,
                 is_failing=failing >= terms.needed,
@@ -198,10 +217,10 @@ class Sides:
             worse=worse,
             better=better,
             failing=failing,
-            bets=tuple(bet for part, _ in plays for bet in part.bets),
+            bets=tuple(bet for part in purses for bet in part.bets),
             factors=factors,
             confirmations=confirmations | dict(_of_earlier(self, confirmations)),
-            on_both=frozenset(key for part, _ in plays for key in part.failed_together),
+            on_both=frozenset(key for part in purses for key in part.failed_together),
         ), tuple(rerun for _, reruns in plays for rerun in reruns if rerun.key not in earlier)
 
 
@@ -221,39 +240,19 @@ def _of_earlier(
 
 def _terms(sides: Sides) -> Terms:
     policy = sides.policy
-    groups = grouped(((sides.group(key), key[0]), sides.policy.blocks(key)) for key in sides.uses)
-    tolerated = {
-        group: sum(blocks)
-        - threshold.needed(sum(blocks), policy.suite_pass_rate.get(suite, policy.pass_rate))
-        for (group, suite), blocks in groups.items()
-    }
+    counts = Counter((sides.group(key), key[0]) for key in sides.uses if policy.blocks(key))
+    tolerated = Counter[str]()
+    if sides.head.part is None:  # a part does not know how many cases fail in others
+        for (group, suite), count in counts.items():
+            pass_rate = policy.suite_pass_rate.get(suite, policy.pass_rate)
+            tolerated[group] = count - threshold.needed(count, pass_rate)
+    graded = {name: rule.max_drop for name, rule in sides.graded.items()}
     return Terms(
         needed=1 / policy.alpha,
-        # a part does not know how many cases fail in others
-        tolerated=tolerated if sides.head.part is None else {},
-        graded={name: rule.max_drop for name, rule in sides.graded.items()},
+        tolerated=tolerated,
+        graded=graded | ({purse.MEASURED: 0.0} if sides.is_lacking else {}),
         asks_alone=policy.threshold is ThresholdRule.CONFIRMED,
     )
-
-
-def _is_lacking(sides: Sides) -> bool:
-    """True if a run of either side could not be measured."""
-    keys = {
-        key
-        for key, uses in sides.uses.items()
-        if sides.is_paired(key) and sides.policy.blocks(key) and pairing.deciding(uses)
-    }
-    return any(
-        None in side.passed(trial for trial in side.run.trials if trial.key.case in keys)
-        for side in sides.scored_sides
-    )
-
-
-MEASURED_RULE = {
-    purse.MEASURED: PolicyRule(
-        name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0
-    )
-}
 
 
 def _parts(sides: Sides) -> list[list[CaseRuns]]:
@@ -278,29 +277,23 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
     head = sides.scored_sides[0]
     is_paired = sides.is_paired(key)
     kind = head.verdicts[key].kind
-    first_runs = head.trials.get(key, ())
-    reruns = grouped((trial.key.purpose, trial) for trial in head.fresh.get(key, ()))
+    first_runs = head.trials(key, Purpose.FIRST)
     can_rerun = sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded
     is_failing = kind is VerdictKind.FAIL
     if kind is VerdictKind.NOT_MEASURED:
         outcomes = head.passed(first_runs)
         is_crash = False in outcomes and None not in outcomes
         is_failing = is_crash and len(outcomes) == sides.head.repeats
-    lost: frozenset[int] = frozenset()
-    on_base = None
-    if is_paired:
-        lost = _lost(sides, key)
-        base = sides.scored_sides[1]
-        base_outcomes = pairing.known_values(base.passed(base.trials.get(key, ())))
-        on_base = 2 * sum(base_outcomes) > len(base_outcomes) if base_outcomes else None
+    lost = _lost(sides, key) if is_paired else ()
+    base_outcomes = sides.scored_sides[1].known_outcomes(key, Purpose.FIRST) if is_paired else []
     return CaseRuns(
         key=key,
         group=sides.group(key),
-        rounds=_pairs(sides, first_runs) if is_paired and key[0] not in sides.unchanged else (),
-        pairs=_pairs(sides, reruns.get(Purpose.PAIR, ()), lost),
-        alone=head.passed(reruns.get(Purpose.SINGLE, ())),
+        rounds=[*_pairs(sides, first_runs)] if is_paired and key[0] not in sides.unchanged else (),
+        pairs=[*_pairs(sides, head.trials(key, Purpose.PAIR), lost)],
+        alone=head.passed(head.trials(key, Purpose.SINGLE)),
         is_failing=is_failing and can_rerun,
-        passes_on_base=on_base,
+        passes_on_base=2 * sum(base_outcomes) > len(base_outcomes) if base_outcomes else None,
         is_suspect=bool(lost),
         can_pair=is_paired and can_rerun and not is_absent,
     )
@@ -310,9 +303,9 @@ def _lost(sides: Sides, key: CaseKey) -> frozenset[int]:
     """The places of the criteria that head fails and the base passes in the first runs, if other
     criteria show the reverse. In that case neither side is better as a whole."""
     first_outcomes = [
-        side.outcomes[side.trials[key][0].key] or ()
+        side.outcomes[trial.key] or ()
         for side in sides.scored_sides
-        if side.trials.get(key)
+        for trial in side.trials(key, Purpose.FIRST)[:1]
     ]
     rows = list(zip(*first_outcomes, strict=False))
     return frozenset(
@@ -320,32 +313,28 @@ def _lost(sides: Sides, key: CaseKey) -> frozenset[int]:
     )
 
 
-def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Collection[int] = ()) -> list[RunPair]:
+def _pairs(
+    sides: Sides, heads: Iterable[GradedTrial], lost: Collection[int] = ()
+) -> Iterator[RunPair]:
     """Pairs of runs with the same number on both sides, scored by the criteria at the places `lost`
-    or, if there are none, by all criteria."""
-    return [_pair(sides, head, base, lost) for head, base in sides.common_runs(heads)]
-
-
-def _pair(sides: Sides, head: GradedTrial, base: GradedTrial, lost: Collection[int]) -> RunPair:
-    """One run of a case on each side. Nothing is staked on runs of different days."""
-    patterns = [side.outcomes[head.key] for side in sides.scored_sides]
-    drops = {
-        use.name: sides.graded[use.name].drop_of(head, base)
-        for use in sides.uses[head.key.case]
-        if use.name in sides.graded
-    }
-    falls = {name: drop for name, drop in drops.items() if drop is not None}
-    if purse.MEASURED in sides.graded:
-        head_lost, base_lost = map(pairing.is_lost, (head, base), patterns)
-        unknown = [pattern and [outcome is None for outcome in pattern] for pattern in patterns]
-        # what neither side knows makes neither side worse
-        is_alike = unknown[0] == unknown[1]
-        falls[purse.MEASURED] = 0.0 if is_alike else float(head_lost) - float(base_lost)
-    cell = pairing.cell_of(
-        *(
+    or, if there are none, by all criteria. Nothing is staked on runs of different days."""
+    for head, base in sides.common_runs(heads):
+        patterns = [side.outcomes[head.key] for side in sides.scored_sides]
+        falls = {
+            use.name: drop
+            for use in sides.uses[head.key.case]
+            if use.name in sides.graded
+            and (drop := sides.graded[use.name].drop_of(head, base)) is not None
+        }
+        if sides.is_lacking:
+            head_lost, base_lost = map(pairing.is_lost, (head, base), patterns)
+            unknown = [pattern and [outcome is None for outcome in pattern] for pattern in patterns]
+            # what neither side knows makes neither side worse
+            is_alike = unknown[0] == unknown[1]
+            falls[purse.MEASURED] = 0.0 if is_alike else float(head_lost) - float(base_lost)
+        scored_patterns = (
             pattern
             and tuple(outcome for place, outcome in enumerate(pattern) if not lost or place in lost)
             for pattern in patterns
         )
-    )
-    return RunPair(cell=cell, falls=falls, is_staked=not base.apart)
+        yield RunPair(cell=pairing.cell_of(*scored_patterns), falls=falls, is_staked=not base.apart)

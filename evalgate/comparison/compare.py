@@ -24,6 +24,7 @@ from evalgate.model import (
     FailureOrigin,
     Lack,
     PassRates,
+    Purpose,
     Reruns,
     Suite,
     VerdictKind,
@@ -51,22 +52,29 @@ def comparison_of(
     `Comparison`."""
     base = sides.base
     assert base is not None
-    deciding_keys = [key for key in sides.uses if sides.is_paired(key) and sides.policy.blocks(key)]
-    outcomes = [
-        [pairing.known_values(side.passed(side.trials.get(key, ()))) for side in sides.scored_sides]
-        for key in deciding_keys
-    ]
+    outcomes = {
+        key: [side.known_outcomes(key, Purpose.FIRST) for side in sides.scored_sides]
+        for key in sides.uses
+        if sides.is_paired(key) and sides.policy.blocks(key)
+    }
     rows = tuple(_rows(sides))
     head_side, base_side = sides.scored_sides
+    simulated_suites = {
+        (suite.key, case.case_id): suite
+        for suite in sides.head.suites
+        for case in suite.cases
+        if case.scenario is not None
+    }
+    # every case of head in its order, then the cases that only the base has
+    cases = [_case(sides, key, simulated_suites.get(key)) for key in sides.uses]
+    cases += [case for case in unpaired_cases(sides.unpaired) if case.key not in sides.uses]
     return Comparison(
         origin=origin,
         base=base,
-        cases=_cases(sides),
+        cases=tuple(cases),
         criteria=rows,
-        rates=pass_rates(outcomes),
-        power=sensitivity.power_of(
-            sides, deciding_keys, [[*head_runs, *base_runs] for head_runs, base_runs in outcomes]
-        ),
+        rates=pass_rates(outcomes.values()),
+        power=sensitivity.power_of(sides, outcomes),
         book=sides.book_and_reruns[0],
         unchanged=tuple(sorted(sides.unchanged)),
         unread=unread,
@@ -76,20 +84,6 @@ def comparison_of(
         # a base that ran alongside head has head's criteria; a stored base may have its own
         base_decided=base_side.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
-
-
-def _cases(sides: Sides) -> tuple[CaseComparison, ...]:
-    """Every case of head in its order, then the cases that only the base has."""
-    simulated_suites = {
-        (suite.key, case.case_id): suite
-        for suite in sides.head.suites
-        for case in suite.cases
-        if case.scenario is not None
-    }
-    base_only_cases = [
-        case for case in unpaired_cases(sides.unpaired) if case.key not in sides.uses
-    ]
-    return (*(_case(sides, key, simulated_suites.get(key)) for key in sides.uses), *base_only_cases)
 
 
 def unpaired_cases(statuses: Mapping[CaseKey, CaseStatus]) -> tuple[CaseComparison, ...]:
@@ -111,16 +105,15 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
     # a base result for another question, or for no question, is not an outcome of this case
     head = _outcome(head_side, key)
     base = _outcome(base_side, key) if is_paired else None
-    new_failures: tuple[str, ...] = ()
+    has_failed = base is not None and head.kind is VerdictKind.FAIL
     # a case that failed all along can fail in a new way
-    if base is not None and head.kind is VerdictKind.FAIL:
-        new_failures = tuple(
-            use.name
-            for use in pairing.deciding(sides.uses[key])
-            if sides.kinds(key, use.name) == (VerdictKind.FAIL, VerdictKind.PASS)
-        )
+    new_failures = tuple(
+        use.name
+        for use in pairing.deciding(sides.uses[key])
+        if has_failed and sides.kinds(key, use.name) == (VerdictKind.FAIL, VerdictKind.PASS)
+    )
     why: Wording = "" if is_paired else Sentence("case_status", status)
-    if is_paired and not base_side.trials.get(key):
+    if is_paired and not base_side.trials(key, Purpose.FIRST):
         why = Sentence("case_not_on_base")
     return CaseComparison(
         suite=key[0],
@@ -140,20 +133,18 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
 
 def _reruns(sides: Sides, key: CaseKey) -> Reruns | None:
     """The counts of a case's reruns; None if it has none."""
-    if not sides.scored_sides[0].fresh.get(key):
+    purposes = (Purpose.PAIR, Purpose.SINGLE)
+    if not sides.scored_sides[0].trials(key, *purposes):
         return None
-    head, base = (
-        pairing.known_values(side.passed(side.fresh.get(key, ()))) for side in sides.scored_sides
-    )
+    head, base = (side.known_outcomes(key, *purposes) for side in sides.scored_sides)
     return Reruns(passed=sum(head), runs=len(head), base_passed=sum(base), base_runs=len(base))
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
     """Count a case's trials by the deciding criteria. Trials that never ran count as unmeasured."""
     uses = pairing.deciding(side.uses[key])
-    outcomes = [
-        pairing.passes(pairing.pattern_of(trial, uses)) for trial in side.trials.get(key, ())
-    ]
+    trials = side.trials(key, Purpose.FIRST)
+    outcomes = [pairing.passes(pairing.pattern_of(trial, uses)) for trial in trials]
     outcomes += [None] * (side.run.repeats - len(outcomes))
     return CaseOutcome(
         passed=outcomes.count(True),
@@ -166,7 +157,7 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
 def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
     """Where the conversations of a simulated user diverge, in the first repeat that both sides
     have."""
-    for trial in sides.scored_sides[0].trials.get(key, ()):
+    for trial in sides.scored_sides[0].trials(key, Purpose.FIRST):
         head, base = (side.run.transcripts(trial.key) for side in sides.scored_sides)
         if head is not None and base is not None:
             hears_calls = suite.simulator.include_function_calls
@@ -193,8 +184,8 @@ def origin_of(
         return OF_RERUNS[confirmation]
     if base is None or not (base.passed + base.failed or new_failures):
         return FailureOrigin.UNKNOWN
-    is_new = base.passed > base.failed or bool(new_failures)
-    is_new = is_new and key not in book.on_both
+    has_fallen = base.passed > base.failed or bool(new_failures)
+    is_new = has_fallen and key not in book.on_both
     if confirmation is Confirmation.OPEN and is_new and not book.is_worse:
         # once head is certainly worse, no further suspect is rerun
         return FailureOrigin.UNCONFIRMED
@@ -218,21 +209,23 @@ def pass_rates(outcomes: Iterable[Sequence[Sequence[bool]]]) -> tuple[PassRates,
 
     k is the fewest outcomes of a case. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021
     (arXiv 2107.03374)."""
-    cases = [runs_of_sides for runs_of_sides in outcomes if all(runs_of_sides)]
-    k = min((len(runs) for runs_of_sides in cases for runs in runs_of_sides), default=0)
-    return tuple(_rates(side, k) for side in zip(*cases, strict=True))
-
-
-def _rates(cases: Sequence[Sequence[bool]], k: int) -> PassRates:
-    counts = [(sum(runs), len(runs)) for runs in cases]
-    return PassRates(
-        cases=len(cases),
-        k=k,
-        rate=fmean(passes / runs for passes, runs in counts),
-        all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
-        any_of_k=fmean(
-            1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
-        ),
+    counts_by_case = [
+        [(sum(runs), len(runs)) for runs in runs_of_sides]
+        for runs_of_sides in outcomes
+        if all(runs_of_sides)
+    ]
+    k = min((runs for counts in counts_by_case for _, runs in counts), default=0)
+    return tuple(
+        PassRates(
+            cases=len(counts),
+            k=k,
+            rate=fmean(passes / runs for passes, runs in counts),
+            all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
+            any_of_k=fmean(
+                1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
+            ),
+        )
+        for counts in zip(*counts_by_case, strict=True)
     )
 
 
@@ -246,13 +239,14 @@ def _sample(
     lack = None
     repeats = min(side.run.repeats for side in sides.scored_sides)
     for side in sides.scored_sides:
-        trials = side.trials.get(key, ())
+        trials = side.trials(key, Purpose.FIRST)
         counted_trials = [
             trial for trial in trials if not pairing.is_crash(trial, of_base=side.is_base)
         ]
         if trials and not counted_trials:
             return None
         side_scores = [pairing.value_of(trial, name) for trial in counted_trials]
+        scores.append([score for score in side_scores if score is not None])
         unscored_trials += [
             side.is_base and trial.own_failure
             for trial, score in zip(counted_trials, side_scores, strict=True)
@@ -260,7 +254,6 @@ def _sample(
         ]
         if len(trials) < repeats:
             lack = Lack.RUNS
-        scores.append(pairing.known_values(side_scores))
     if unscored_trials:
         lack = Lack.BASE_FAILED if all(unscored_trials) else Lack.SCORES
     return scores, lack
@@ -292,16 +285,17 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
             if sides.is_paired(key) and sides.policy.blocks(key) is not is_shown
             for use in uses
         )
-        for is_gating in (True, False):
-            rows = []
-            for group in groups.values():
-                rule = pairing.rule_of(group[0][0], sides.policy, advisory=is_shown)
-                keys = [key for _, key in group]
-                if rule.gating is is_gating:
-                    rows.append((rule, keys, _falls(sides, rule, keys)))
-            largest = max((_evidence(rule, falls) for rule, _, falls in rows), default=1.0)
-            for rule, keys, falls in rows:
-                yield _row(sides, rule, keys, falls, is_shown=is_shown, largest=largest)
+        rows = []
+        for group in groups.values():
+            rule = pairing.rule_of(group[0][0], sides.policy, advisory=is_shown)
+            keys = [key for _, key in group]
+            rows.append((rule, keys, _falls(sides, rule, keys)))
+        rows.sort(key=lambda row: not row[0].gating)
+        largest = max(
+            (_evidence(rule, falls) for rule, _, falls in rows if rule.gating), default=1.0
+        )
+        for rule, keys, falls in rows:
+            yield _row(sides, rule, keys, falls, largest=largest)
 
 
 def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
@@ -309,10 +303,9 @@ def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
     head_side = sides.scored_sides[0]
     falls: list[tuple[float, bool]] = []
     for key in keys:
-        head_runs = (*head_side.trials.get(key, ()), *head_side.fresh.get(key, ()))
         case_falls = [
             (drop, base.apart)
-            for head, base in sides.common_runs(head_runs)
+            for head, base in sides.common_runs(head_side.trials(key, *Purpose))
             if (drop := rule.drop_of(head, base)) is not None
         ]
         falls += [fall for fall in case_falls if not fall[1]] or case_falls
@@ -329,24 +322,20 @@ def _evidence(
 
 
 def _row(
-    sides: Sides,
-    rule: PolicyRule,
-    keys: Sequence[CaseKey],
-    falls: Falls,
-    *,
-    is_shown: bool,
-    largest: float,
+    sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey], falls: Falls, *, largest: float
 ) -> CriterionComparison:
+    """`largest`: the largest evidence on a criterion that decides."""
     book = sides.book_and_reruns[0]
-    kinds = [sides.kinds(key, rule.name) for key in keys]
-    samples = [sample for key in keys if (sample := _sample(sides, key, rule.name)) is not None]
+    name = rule.use.name
+    kinds = [sides.kinds(key, name) for key in keys]
+    samples = [sample for key in keys if (sample := _sample(sides, key, name)) is not None]
     # the mean of the cases' means, over the cases that have a score on both sides
     paired_means = [[*map(fmean, scores)] for scores, _ in samples if all(scores)]
     head_mean, base_mean = (
         map(fmean, zip(*paired_means, strict=True)) if paired_means else (None, None)
     )
     lacks = [case_lack for _, case_lack in samples]
-    lack = Lack.CLOCK if rule.scale.clocked and not sides.is_together else _lack(sides, lacks)
+    lack = Lack.CLOCK if rule.use.scale.clocked and not sides.is_together else _lack(sides, lacks)
     change = CHANGES[lack]
     evidence = _evidence(rule, falls)
     if lack is not Lack.CLOCK and rule.gating:
@@ -361,10 +350,10 @@ def _row(
             elif is_better and _evidence(rule, falls, sign=-1.0) >= purse.BROKEN_FACTOR:
                 change = Change.IMPROVED
     return CriterionComparison(
-        name=rule.name,
+        name=name,
         rule=AppliedRule(
             gating=rule.gating,
-            advisory=is_shown,
+            advisory=rule.advisory,
             lower_is_better=rule.lower_is_better,
             floor=rule.floor(base_mean),
         ),

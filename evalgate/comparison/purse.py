@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import lru_cache
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
@@ -49,8 +50,6 @@ ALL_CRITERIA = ""  # the name of a graded criterion: the run passes all deciding
 
 
 _FALL = (1.0, -1.0, 0.0, 0.0)
-NO_BET = (1.0, 1.0, 1.0, 1.0)
-"""A bet of nothing pays the same in each cell."""
 _SWAPPED = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
 _RATES = (0.3, 0.5, 0.7, 0.9, 0.98)
 """Assumed pass rates of a case if the change did nothing. They only set the stakes."""
@@ -61,13 +60,15 @@ def _chances(base: float, head: float) -> tuple[float, ...]:
     return base * (1 - head), (1 - base) * head, base * head, (1 - base) * (1 - head)
 
 
-_UNCHANGED_CHANCES = [_chances(rate, rate) for rate in _RATES]
-_WORSE_CHANCES = [
+_UNCHANGED = [(rate * (1 - rate), _chances(rate, rate)) for rate in _RATES]
+_WORSE = [
     *((0.9 * 0.97, _chances(rate, 0.03)) for rate in _RATES),
     *((0.1 * rate * (1 - rate / 2), _chances(rate, rate / 2)) for rate in _RATES),
 ]
-"""A broken case: prior weights after its first fall, and the probabilities of its cells."""
-_ALL_CHANCES = [*_UNCHANGED_CHANCES, *(chances for _, chances in _WORSE_CHANCES)]
+"""The kinds of an unchanged and of a broken case: prior weights after its first fall, and the
+probabilities of its cells."""
+_CHANCES = [*zip(*(chances for _, chances in (*_UNCHANGED, *_WORSE)), strict=True)]
+"""For each cell, its probabilities for all of these kinds."""
 
 
 @lru_cache(maxsize=10_000)
@@ -78,36 +79,23 @@ def _believed(
     the factor that a bet on the next pair pays in each cell, the expected growth of that bet, and
     the odds. Cached, because many suspects have the same pairs."""
     if cells:
-        priors = _believed(odds, cells[:-1])[0]
-        weights = [
-            kind_weight * chances[cells[-1]]
-            for kind_weight, chances in zip(priors, _ALL_CHANCES, strict=True)
-        ]
+        weights = [*map(operator.mul, _believed(odds, cells[:-1])[0], _CHANCES[cells[-1]])]
     else:
-        same = [rate * (1 - rate) for rate in _RATES]
-        worse = [belief for belief, _ in _WORSE_CHANCES]
+        same, worse = ([weight for weight, _ in kinds] for kinds in (_UNCHANGED, _WORSE))
         weights = [
-            *(kind_weight / sum(same) for kind_weight in same),
-            *(odds * kind_weight / sum(worse) for kind_weight in worse),
+            *(weight / sum(same) for weight in same),
+            *(odds * weight / sum(worse) for weight in worse),
         ]
     total = math.fsum(weights)
     weights = [weight / total for weight in weights]
-    probabilities = [
-        math.fsum(
-            kind_weight * chances[cell]
-            for kind_weight, chances in zip(weights, _ALL_CHANCES, strict=True)
-        )
-        for cell in Cell
-    ]
-    fall = probabilities[Cell.FELL]
-    rise = probabilities[Cell.ROSE]
+    probabilities = [math.fsum(map(operator.mul, weights, chances)) for chances in _CHANCES]
+    fall, rise = probabilities[Cell.FELL], probabilities[Cell.ROSE]
     swapped = fall + rise
-    pays = (2 * fall / swapped, 2 * rise / swapped, 1.0, 1.0) if fall > rise else NO_BET
-    growth = math.fsum(
-        probability * math.log(max(pay, 1e-9))
-        for probability, pay in zip(probabilities, pays, strict=True)
-    )
-    return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_UNCHANGED_CHANCES)])) - 1
+    # a bet of nothing pays the same in each cell
+    gain, loss = (2 * fall / swapped, 2 * rise / swapped) if fall > rise else (1.0, 1.0)
+    pays = (gain, loss, 1.0, 1.0)
+    growth = fall * math.log(gain) + rise * math.log(max(loss, 1e-9))
+    return weights, pays, growth, 1 / max(1e-12, math.fsum(weights[: len(_UNCHANGED)])) - 1
 
 
 class Suspect:
@@ -151,11 +139,6 @@ class RunPair:
     falls: Mapping[str, float] = field(default_factory=dict)
     is_staked: bool = True
 
-    def swapped(self) -> RunPair:
-        """The pair with its sides exchanged."""
-        cell = None if self.cell is None else _SWAPPED[self.cell]
-        return replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
-
 
 @frozen_dataclass
 class CaseRuns:
@@ -179,8 +162,15 @@ class CaseRuns:
 
     def swapped(self) -> CaseRuns:
         """All of its pairs as first runs, with their sides exchanged."""
-        pairs = [pair.swapped() for pair in (*self.rounds, *self.pairs)]
-        return CaseRuns(key=self.key, rounds=pairs)
+        rounds = [
+            RunPair(
+                cell=None if pair.cell is None else _SWAPPED[pair.cell],
+                falls={name: -fall for name, fall in pair.falls.items()},
+                is_staked=pair.is_staked,
+            )
+            for pair in (*self.rounds, *self.pairs)
+        ]
+        return CaseRuns(key=self.key, rounds=rounds)
 
 
 @frozen_dataclass
@@ -201,7 +191,7 @@ class Terms:
     always are."""
 
     needed: float = 20.0
-    tolerated: Mapping[str, int] = field(default_factory=dict)
+    tolerated: Counter[str] = field(default_factory=Counter)
     graded: Mapping[str, float] = field(default_factory=dict)
     asks_alone: bool = True
 
@@ -255,13 +245,6 @@ class State:
         fair."""
         return max(1 - FLAKY, (self.odds * 0.97 + 0.5) / (1 + self.odds))
 
-    def see_alone(self, *, passed: bool | None, believed: float) -> None:
-        """Add one more run of head alone, at odds that were fixed before it."""
-        self.tries += 1
-        if passed is not None:
-            self.factor *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
-            self.odds *= 0.06 if passed else 1.94
-
     def rerun_head(self, *, asks: bool) -> None:
         """Start to rerun a failing case on head alone, if it also fails on the base (and `asks`),
         is unknown there, or cannot be paired."""
@@ -275,12 +258,12 @@ class State:
 
 
 class Purse:
-    """The bets of one run, or of one part of it, which starts with `money`.
+    """The bets of one run, or of one part of it, which starts with `money`. It begins with the
+    first runs of its cases.
 
-    Call `begin` with the first rounds. Then call `reruns` and `see` with their results until
-    `reruns` returns nothing."""
+    Call `reruns` and `see` with their results until `reruns` returns nothing."""
 
-    def __init__(self, terms: Terms, *, money: float = 1.0) -> None:
+    def __init__(self, cases: Iterable[CaseRuns], terms: Terms, *, money: float = 1.0) -> None:
         self._terms = terms
         self._money = money
         graded = terms.graded
@@ -290,11 +273,11 @@ class Purse:
         self._spread = {name: [share / len(SHARES)] * len(SHARES) for name, share in shares.items()}
         self._seen = {name: [1.0 / len(SHARES)] * len(SHARES) for name in graded}
         self._product = 1.0
-        self._fell = self._rose = 0
-        self._states: dict[CaseKey, State] = {}
-        self._failing_states: Sequence[State] = ()
+        self._states = {case.key: State(case) for case in cases}
+        self._failing_states = [state for state in self._states.values() if state.runs.is_failing]
         self.factors: dict[CaseKey, float] = {}
         self.bets: list[Bet] = []
+        self._play_rounds()
 
     @property
     def failed_together(self) -> set[CaseKey]:
@@ -319,11 +302,9 @@ class Purse:
         )
         total = self._money
         for group, factors in groups.items():
-            total *= math.prod(sorted(factors)[: max(0, len(factors) - self._allowed(group))])
+            excess = max(0, len(factors) - self._terms.tolerated[group])
+            total *= math.prod(sorted(factors)[:excess])
         return total
-
-    def _allowed(self, group: str) -> int:
-        return self._terms.tolerated.get(group, 0)
 
     @property
     def is_worse(self) -> bool:
@@ -335,15 +316,19 @@ class Purse:
         """True if more cases fail by themselves than are tolerated."""
         return self.failing >= self._terms.needed
 
-    def begin(self, cases: Sequence[CaseRuns]) -> None:
+    def _play_rounds(self) -> None:
         """Play the first round of all cases, then their further rounds."""
-        self._states = {case.key: State(case) for case in cases}
-        self._failing_states = [state for state in self._states.values() if state.runs.is_failing]
         paired_states = [state for state in self._states.values() if state.runs.rounds]
+        fell = rose = 0
         for state in paired_states:
-            self._first(state, state.runs.rounds[0])
-        self._split([state.runs.rounds[0] for state in paired_states])
-        odds = max(1, self._fell - self._rose) / (self._rose + 1)
+            pair = state.runs.rounds[0]
+            lead = (fell - rose + 0.5) / (fell + rose + 1)
+            stake = min(MAX_FIRST_STAKE, max(0.0, lead))
+            self._bet(state, pair, [1 + stake * fall for fall in _FALL])
+            fell += pair.cell is Cell.FELL
+            rose += pair.cell is Cell.ROSE
+        self._split([state.runs.rounds[0] for state in paired_states], lead=fell - rose)
+        odds = max(1, fell - rose) / (rose + 1)
         for state in paired_states:
             if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
                 state.suspect = Suspect(odds, is_past=not state.runs.rounds[0].is_staked)
@@ -356,26 +341,20 @@ class Purse:
         for state in self._failing_states:
             state.rerun_head(asks=self._terms.asks_alone)
 
-    def _split(self, firsts: Sequence[RunPair]) -> None:
+    def _split(self, firsts: Sequence[RunPair], *, lead: float) -> None:
         """Divide the part that bets equally on every pair among the criteria that fell in the first
-        round, in proportion to their falls. It is staked only on later pairs."""
-        falls = {ALL_CRITERIA: float(self._fell - self._rose)}
+        round, in proportion to their falls. It is staked only on later pairs. `lead`: the fall by
+        all criteria."""
+        falls = {ALL_CRITERIA: lead}
         for name in self._terms.graded:
             falls[name] = math.fsum(self._falls(pair).get(name, 0.0) for pair in firsts)
         total = math.fsum(max(0.0, fall) for fall in falls.values())
-        if total <= 0 or len(falls) < 2:
+        if total <= 0:
             return
         spread = _total(self._spread)
         for name, amounts in self._spread.items():
             factor = max(0.0, falls[name]) / total * spread / math.fsum(amounts)
             self._spread[name] = [amount * factor for amount in amounts]
-
-    def _first(self, state: State, pair: RunPair) -> None:
-        lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
-        stake = min(MAX_FIRST_STAKE, max(0.0, lead))
-        self._bet(state, pair, [1 + stake * fall for fall in _FALL])
-        self._fell += pair.cell is Cell.FELL
-        self._rose += pair.cell is Cell.ROSE
 
     def _falls(self, pair: RunPair) -> dict[str, float]:
         """The falls of a pair beyond what is tolerated."""
@@ -404,12 +383,12 @@ class Purse:
         if cell is not None:
             self.bets.append(Bet(key=state.runs.key, cell=cell, worth=self.worth))
 
-    def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
+    def see(self, results: Sequence[tuple[Rerun, RunPair | bool | None]]) -> None:
         """Add the results of reruns. The stakes of all reruns of one request were fixed before any
         of them ran."""
-        states = {rerun.key: self._states[rerun.key] for rerun in reruns}
+        states = {rerun.key: self._states[rerun.key] for rerun, _ in results}
         stakes = {key: (state.suspect.pays, state.believed) for key, state in states.items()}
-        for rerun, result in zip(reruns, results, strict=True):
+        for rerun, result in results:
             state = states[rerun.key]
             pays, believed = stakes[rerun.key]
             if isinstance(result, RunPair):
@@ -419,10 +398,13 @@ class Purse:
                     state.has_passed |= result.cell in (Cell.PASSED, Cell.ROSE)
                     state.failed_together |= result.cell is Cell.FAILED
                 self._bet(state, result, pays)
-            elif state.is_alone:
-                state.see_alone(passed=result, believed=believed)
+            else:
+                state.tries += 1
                 state.unmeasured += 1 if result is None else -1
-                state.has_passed |= result is True
+                if result is not None:
+                    state.has_passed |= result
+                    state.factor *= (1 - believed) / FLAKY if result else believed / (1 - FLAKY)
+                    state.odds *= 0.06 if result else 1.94
         for state in states.values():
             if state.suspect.odds and not state.suspect.is_live:
                 state.rerun_head(asks=self._terms.asks_alone)
@@ -439,19 +421,17 @@ class Purse:
         if self.is_failing:
             return ()
         open_states = [state for state in states if state.is_open]
-        if open_states and self._could_fail():
+        counts = Counter(
+            state.runs.group
+            for state in states
+            if state.is_alone and (state.factor > 1 or state.is_open)
+        )
+        tolerated = self._terms.tolerated
+        could_fail = any(count > tolerated[group] for group, count in counts.items())
+        if open_states and could_fail:
             next_states = self._next_alone(open_states)
             return tuple(Rerun(key=state.runs.key, is_pair=False) for state in next_states)
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
-
-    def _could_fail(self) -> bool:
-        """True if more cases may fail by themselves than are tolerated."""
-        counts = Counter(
-            state.runs.group
-            for state in self._failing_states
-            if state.is_alone and (state.factor > 1 or state.is_open)
-        )
-        return any(count > self._allowed(group) for group, count in counts.items())
 
     def _fewest(self, suspects: Sequence[State]) -> list[CaseKey]:
         """The fewest bets that would reach the needed amount if all of them fell; else one bet on
@@ -459,7 +439,7 @@ class Purse:
         keys: list[CaseKey] = []
         product = self._product
         spread = dict(self._spread)
-        for turn in range(MAX_BETS_AT_ONCE):
+        for turn in range(MAX_BETS_AT_ONCE if len(suspects) == 1 else 1):
             for state in suspects:
                 suspect = state.suspect
                 if turn > suspect.cells.count(Cell.FELL) or suspect.tries + turn >= MAX_PAIRS:
@@ -469,8 +449,6 @@ class Purse:
                 spread[ALL_CRITERIA] = staked(spread[ALL_CRITERIA], 1.0)
                 if self._worth(product, spread) >= self._terms.needed:
                     return keys
-            if turn == 0 and len(suspects) > 1:
-                return keys
         return keys
 
     def _next_alone(self, states: Sequence[State]) -> Sequence[State]:
@@ -479,7 +457,7 @@ class Purse:
         known."""
         fewest_tries = min(state.tries for state in states)
         least_known = [state for state in states if state.tries == fewest_tries]
-        if any(self._allowed(state.runs.group) for state in states):
+        if any(self._terms.tolerated[state.runs.group] for state in states):
             return least_known
         likeliest = max(states, key=lambda state: (state.odds, -state.tries))
         if not likeliest.tries:
@@ -502,10 +480,11 @@ class Purse:
             for key, state in self._states.items()
             if state.runs.can_pair and state.can_measure
         }
-        worst_cases = sorted(
-            (key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key]
-        )[:MAX_GRADED_CASES]
-        return [key for key in worst_cases if self._states[key].graded < MAX_GRADED_PAIRS]
+        return [
+            key
+            for key in sorted(falls, key=lambda key: -falls[key])[:MAX_GRADED_CASES]
+            if falls[key] > 0 and self._states[key].graded < MAX_GRADED_PAIRS
+        ]
 
     def confirmations(
         self, *, is_worse: bool, is_failing: bool, largest_factor: float
@@ -539,20 +518,18 @@ def play(
     cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0
 ) -> tuple[Purse, tuple[Rerun, ...]]:
     """Bet on all runs so far. Returns the purse and the runs to do next."""
-    purse = Purse(terms, money=money)
+    purse = Purse(cases, terms, money=money)
     results_by_rerun: dict[Rerun, Iterator[RunPair | bool | None]] = {}
     for case in cases:
         results_by_rerun[Rerun(key=case.key, is_pair=True)] = iter(case.pairs)
         results_by_rerun[Rerun(key=case.key, is_pair=False)] = iter(case.alone)
-    purse.begin(cases)
     while reruns := purse.reruns():
         results = [
             (rerun, result)
             for rerun in reruns
             for result in itertools.islice(results_by_rerun[rerun], 1)
         ]
-        if results:
-            purse.see([rerun for rerun, _ in results], [result for _, result in results])
+        purse.see(results)
         if len(results) < len(reruns):
             missing_reruns = Counter(reruns) - Counter(rerun for rerun, _ in results)
             return purse, tuple(missing_reruns.elements())

@@ -6,14 +6,15 @@ runs suggest, one, two or three of them break, and the purse decides."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import zlib
-from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
+from evalgate.values import grouped
 from . import threshold
 from .book import Sides
 from .purse import CaseRuns, RunPair, Terms, play
@@ -37,31 +38,32 @@ PAIRS = {
 """Pairs of runs, by whether head and the base pass."""
 
 
-def power_of(
-    sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]]
-) -> Power | None:
-    """The power of a comparison. `keys`: the cases that decide. `outcomes`: for each case, its runs
-    on both sides, 1 for a pass and 0 for a failure. None if no outcome is known, or there are too
-    many cases to simulate."""
-    known_runs = {key: runs for key, runs in zip(keys, outcomes, strict=True) if runs}
+def power_of(sides: Sides, outcomes: Mapping[CaseKey, Sequence[Sequence[bool]]]) -> Power | None:
+    """The power of a comparison. `outcomes`: for each case that decides, the runs of each side,
+    True for a pass. None if no outcome is known, or there are too many cases to simulate."""
+    known_runs = {
+        key: [*itertools.chain.from_iterable(runs_of_sides)]
+        for key, runs_of_sides in outcomes.items()
+        if any(runs_of_sides)
+    }
     tries = min(TRIES, MOST_PAIRS // max(len(known_runs), 1))
     if not known_runs or tries < FEWEST_TRIES:
         return None
     all_runs = [*itertools.chain.from_iterable(known_runs.values())]
     mean = (sum(all_runs) + PRIOR) / (len(all_runs) + PRIOR)
-    rates = [
+    rates = tuple(
         min(0.98, (sum(runs) + PRIOR * mean) / (len(runs) + PRIOR)) for runs in known_runs.values()
-    ]
+    )
     policy = sides.policy
     needs = (policy.alpha, policy.pass_rate, policy.threshold)
-    caught, unseen = _simulate(tuple(rates), needs, rounds=sides.head.repeats, tries=tries)
+    caught, unseen = _simulate(rates, needs, rounds=sides.head.repeats, tries=tries)
     known_keys = [*known_runs]
     return Power(
         cases=len(rates), caught=caught, unseen=tuple(known_keys[place] for place in unseen)
     )
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _simulate(
     rates: tuple[float, ...], needs: tuple[float, float, ThresholdRule], *, rounds: int, tries: int
 ) -> tuple[tuple[tuple[int, float], ...], tuple[int, ...]]:
@@ -71,47 +73,39 @@ def _simulate(
     alpha, pass_rate, rule = needs
     terms = Terms(
         needed=1 / alpha,
-        tolerated={"": len(rates) - threshold.needed(len(rates), pass_rate)},
+        tolerated=Counter({"": len(rates) - threshold.needed(len(rates), pass_rate)}),
         asks_alone=rule is ThresholdRule.CONFIRMED,
     )
     draw = random.Random(zlib.crc32(repr((rates, rounds)).encode())).random  # noqa: S311 - no secret
-    can_rerun = rule is not ThresholdRule.ALL
-    caught = []
-    missed_counts = Counter[int]()
-    broken_counts = Counter[int]()
+    simulated_case = functools.partial(
+        _case, draw=draw, rounds=rounds, can_rerun=rule is not ThresholdRule.ALL
+    )
+    results: defaultdict[int, list[tuple[int, bool]]] = defaultdict(list)
     for count in BROKEN_COUNTS[: len(rates)]:
-        blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
             cases = [
-                _case(
-                    place,
-                    (BROKEN_RATE if place in places else rate, rate),
-                    draw,
-                    rounds=rounds,
-                    can_rerun=can_rerun,
-                )
+                simulated_case(place, (BROKEN_RATE if place in places else rate, rate))
                 for place, rate in enumerate(rates)
             ]
             purse, _ = play(cases, terms)
-            is_blocked = purse.is_worse or purse.is_failing
-            blocked += is_blocked
-            if count == 1:
-                broken_counts[places[0]] += 1
-                missed_counts[places[0]] += not is_blocked
-        caught.append((count, blocked / tries))
-    return tuple(caught), tuple(
+            results[count].append((places[0], purse.is_worse or purse.is_failing))
+    caught = tuple(
+        (count, sum(is_blocked for _, is_blocked in pull_requests) / tries)
+        for count, pull_requests in results.items()
+    )
+    return caught, tuple(
         place
-        for place in sorted(broken_counts)
-        if missed_counts[place] > OFTEN_MISSED * broken_counts[place]
+        for place, flags in sorted(grouped(results[1]).items())
+        if flags.count(False) > OFTEN_MISSED * len(flags)
     )
 
 
 def _case(
     place: int,
     rates: tuple[float, float],
-    draw: Callable[[], float],
     *,
+    draw: Callable[[], float],
     rounds: int,
     can_rerun: bool,
 ) -> CaseRuns:

@@ -15,8 +15,10 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
+    Run,
     Score,
     VerdictKind,
+    not_evaluated,
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.values import Sentence, Wording, grouped
@@ -45,13 +47,11 @@ def judge(
     ]
     unrun = case_kinds.count(VerdictKind.INCONCLUSIVE)
     measured = case_kinds.count(VerdictKind.PASS) + case_kinds.count(VerdictKind.FAIL)
-    blocking_cases = [
-        (case, kind)
-        for case, kind in zip(cases, case_kinds, strict=True)
-        if case.key not in allowed
-    ]
-    failed = sum(kind is VerdictKind.FAIL for _, kind in blocking_cases)
-    doubtful = sum(case.doubtful for case, _ in blocking_cases)
+    blocking_cases = [case for case in cases if case.key not in allowed]
+    failed = sum(
+        case.kind is VerdictKind.FAIL and case.key not in unconfirmed for case in blocking_cases
+    )
+    doubtful = sum(case.doubtful for case in blocking_cases)
     least_measured = max(1, round(total * min_measured, 9) - 1e-9)
     passes_enough = measured - failed >= needed(measured, required)
     kinds: dict[VerdictKind, Wording] = {}
@@ -60,7 +60,7 @@ def judge(
     if is_certain:
         kinds[VerdictKind.FAIL] = Sentence("suite_failed", failed, total)
         # a failure of a case that could not be measured in part hides no outage
-        known_count -= sum(case.partial for case, _ in blocking_cases)
+        known_count -= sum(case.partial for case in blocking_cases)
     is_enough = known_count >= least_measured
     if not is_enough:
         kinds[VerdictKind.NOT_MEASURED] = Sentence("suite_unmeasured", total - measured, total)
@@ -80,16 +80,14 @@ def needed(total: int, share: float) -> int:
 
 
 def judge_case(
-    *,
     key: CaseKey,
     criteria: Sequence[CriterionUse],
     trials: Sequence[GradedTrial],
-    repeats: int,
+    *,
+    run: Run,
     deviations: Deviations,
-    truncated: Wording = "",
 ) -> CaseVerdict:
-    """The verdict on one case. `truncated`: why a budget ended the run; trials that it prevented
-    make the case inconclusive.
+    """The verdict on one case of a run. Trials that a budget prevented make it inconclusive.
 
     A case fails if any criterion fails. Else it is not measured if any criterion could not be
     measured. Else it passes, provided that at least one criterion decides. In ADK a case with one
@@ -97,7 +95,7 @@ def judge_case(
     failure."""
     deviations = rules_of(criteria, deviations)
     verdicts = tuple(
-        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats)
+        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=run.repeats)
         for use in criteria
     )
     kind, reason = _case_kind(verdicts, deviations)
@@ -116,9 +114,17 @@ def judge_case(
     is_broken = kind is not VerdictKind.PASS and (
         bool(failures) or not all(isinstance(grade, Score) or abstains(grade) for grade in grades)
     )
-    is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
+    is_unfinished = is_unmeasured and len(trials) < run.repeats and not is_broken
+    is_cut_short = bool(run.truncated) and is_unfinished
+    # measured in part, and a measured score is below the threshold; not of the test itself
+    is_doubtful = any(
+        verdict.kind is VerdictKind.NOT_MEASURED
+        and not use.on_the_test
+        and any(score is not None and not reaches(score, use) for score in verdict.values)
+        for use, verdict in zip(criteria, verdicts, strict=True)
+    )
     second_kind = None
-    if is_unmeasured and any(map(_is_doubtful, criteria, verdicts)):
+    if is_unmeasured and is_doubtful:
         second_kind = VerdictKind.FAIL
     elif kind is VerdictKind.FAIL and deviations.agent_failure and is_broken:
         second_kind = VerdictKind.NOT_MEASURED
@@ -127,7 +133,7 @@ def judge_case(
         case_id=key[1],
         kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
-        reason=truncated if is_cut_short else reason,
+        reason=run.truncated if is_cut_short else reason,
         second_kind=second_kind,
     )
 
@@ -135,14 +141,6 @@ def judge_case(
 def rules_of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
     """evalgate's own rules for CES criteria, because ADK has no rules for them."""
     return OURS if any(use.is_of_ces for use in uses) else deviations
-
-
-def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
-    """True if a criterion was measured in part, and a measured score is below the threshold. A
-    criterion about the test itself never counts."""
-    if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
-        return False
-    return any(score is not None and not reaches(score, use) for score in verdict.values)
 
 
 def abstains(grade: Grade | None) -> bool:
@@ -166,30 +164,25 @@ def judge_criterion(
     gaps = [grade for grade in grades if isinstance(grade, NotEvaluated)]
     missing = len(case_scores) - len(scores) - sum(map(abstains, gaps))
     has_abstained = bool(case_scores) and not (scores or missing)
-    reported_grade = next((gap for gap in gaps if abstains(gap) is has_abstained), None)
+    gap = next((gap for gap in gaps if abstains(gap) is has_abstained), None)
     # rounded once: a running sum, and fmean too, can miss a threshold by a rounding error (0.7,
     # 0.8, 0.9 against 0.8)
     mean = (mean_of(scores) if len(scores) > 1 else scores[0]) if scores else None
-    reason, message = (
-        (reported_grade.reason, reported_grade.message) if reported_grade else (None, "")
-    )
     decides = not (use.informational or has_abstained)
     kind = _kind(use, scores, missing=missing, mean=mean) if decides else None
-    if kind is VerdictKind.NOT_MEASURED and reported_grade is None:
-        reason = Reason.SKIPPED
-        message = Sentence("criterion_did_not_run")
+    if kind is VerdictKind.NOT_MEASURED and gap is None:
+        gap = not_evaluated(Reason.SKIPPED, "criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind = VerdictKind.NOT_MEASURED
-        reason = Reason.TEST_BROKEN
-        message = Sentence("criterion_below", mean, use.threshold)
+        gap = not_evaluated(Reason.TEST_BROKEN, "criterion_below", mean, use.threshold)
     return CriterionVerdict(
         name=use.name,
         kind=kind,
         value=mean,
         threshold=use.threshold if decides else None,
         values=case_scores,
-        reason=reason,
-        message=message,
+        reason=gap.reason if gap else None,
+        message=gap.message if gap else "",
     )
 
 

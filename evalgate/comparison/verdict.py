@@ -17,7 +17,6 @@ from evalgate.model import (
     Change,
     Comparison,
     Confirmation,
-    FailOn,
     FailureKind,
     FailureOrigin,
     GateCause,
@@ -35,11 +34,13 @@ from evalgate.model import (
 )
 from evalgate.values import Sentence, Wording, grouped
 from . import pairing, threshold
+from .book import ScoredSide
 from .compare import OF_RERUNS
 
-NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 """The most severe first. The most severe kind of the suites is the verdict's kind."""
+OF_BASE = (FailureOrigin.KNOWN, FailureOrigin.MIXED)
+"""The base fails too; never for new cases and those without a base result."""
 APPETITE = 2
 """If head takes more than this many times the base's tokens for the same runs, head caused the
 budget to end."""
@@ -51,7 +52,7 @@ def decide(
     *,
     comparison: Comparison | None,
     book: Book | None = None,
-    decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
+    decided: Mapping[CaseKey, CaseVerdict] | None = None,
 ) -> Verdict:
     """Combine both gates: the more severe one counts.
 
@@ -72,7 +73,7 @@ def decide(
         cases=compared.cases if compared else (),
         is_compared=compared is not None or (comparison is not None and comparison.no_agent),
         book=book or Book(),
-        decided=decided,
+        decided=decided or {},
     )
     suites = [threshold_gate.suite_verdict(suite) for suite in run.suites]
     gates = [threshold_gate.verdict(suites)]
@@ -108,12 +109,9 @@ def _worst(kinds: Iterable[VerdictKind | None]) -> VerdictKind | None:
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
     """The most severe kind of a gate's verdict that fails the job; None if none does."""
-    settings = {
-        VerdictKind.FAIL: FailOn(gate.value),
-        VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
-        VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
-    }
-    return _worst(kind for kind in kinds if settings.get(kind) in policy.fail_on)
+    # `fail-on` has the names of the gates, for their failures, and of the other kinds
+    names = {kind: gate.value if kind is VerdictKind.FAIL else kind.value for kind in kinds}
+    return _worst(kind for kind, name in names.items() if name in policy.fail_on)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,15 +135,11 @@ class _ThresholdGate:
         return {
             key: OF_RERUNS[confirmation]
             for key, confirmation in self.book.confirmations.items()
-            if confirmation in (Confirmation.FLAKY, Confirmation.LOST)
+            if confirmation in OF_RERUNS
         }
 
-    def _is_old(self, key: CaseKey) -> bool:
-        """True if the base fails too; never for new cases and those without a base result."""
-        return self.origins.get(key) in (FailureOrigin.KNOWN, FailureOrigin.MIXED)
-
     def _is_allowed(self, key: CaseKey) -> bool:
-        return self.policy.threshold is ThresholdRule.NEW and self._is_old(key)
+        return self.policy.threshold is ThresholdRule.NEW and self.origins.get(key) in OF_BASE
 
     @cached_property
     def open_failures(self) -> frozenset[CaseKey]:
@@ -167,7 +161,7 @@ class _ThresholdGate:
             case.key
             for case in self.cases
             if case.key in keys
-            and self._is_old(case.key)
+            and case.origin in OF_BASE
             and case.base
             and case.base.passed > case.base.failed
         )
@@ -178,18 +172,16 @@ class _ThresholdGate:
         uses = pairing.uses_by_case(self.run)
         # a budget that ended after the comparison changes the verdicts
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
-        verdicts = (
-            self.decided if is_known else pairing.case_verdicts(self.run, uses, policy=self.policy)
-        )
+        side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
+        verdicts = self.decided if is_known else side.verdicts
         return {key: self._excused(case) for key, case in verdicts.items()}
 
     def _excused(self, case: CaseVerdict) -> CaseVerdict:
         if case.key in self.drifted_cases:
             kind = VerdictKind.NOT_MEASURED
             case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        quarantine = self.policy.quarantined.get(case.key)
-        if case.suite in self.policy.advisory:
-            quarantine = None
+        is_advisory = case.suite in self.policy.advisory
+        quarantine = None if is_advisory else self.policy.quarantined.get(case.key)
         is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
         reason = None
         if quarantine is not None:
@@ -198,8 +190,6 @@ class _ThresholdGate:
             reason = NonBlocking.FLAKY
         elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
             reason = NonBlocking.ALLOWED
-        if (reason, quarantine) == (case.nonblocking, case.quarantine):
-            return case
         return replace(case, nonblocking=reason, quarantine=quarantine)
 
     @cached_property
@@ -234,11 +224,8 @@ class _ThresholdGate:
         group_verdicts.sort(key=lambda kinds: SEVERITY.index(next(iter(kinds))))
         kind, reason = next(iter(group_verdicts[0].items()))
         names = [use.name for use in suite.criteria if use.is_compared]
-        if (
-            kind is VerdictKind.PASS
-            and names
-            and len(names) == len(pairing.deciding(suite.criteria))
-        ):
+        has_threshold = len(names) < len(pairing.deciding(suite.criteria))
+        if kind is VerdictKind.PASS and names and not has_threshold:
             kind = kind if self.is_compared else VerdictKind.NOT_MEASURED
             reason = Sentence("suite_without_threshold", names, self.is_compared)
         return SuiteVerdict(
@@ -279,11 +266,10 @@ class _ThresholdGate:
         )
         if unconfirmed_failures and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
             # if a budget ended before the reruns, failures that they might have confirmed must not
-            # pass
-            notice: dict[VerdictKind, Wording] = {
-                VerdictKind.NOT_MEASURED: Sentence("suite_not_rerun", len(unconfirmed_failures))
-            }
-            return notice | kinds | notice  # this kind comes first, whatever else there is
+            # pass; this kind comes first, whatever else there is
+            notice = Sentence("suite_not_rerun", len(unconfirmed_failures))
+            kinds.pop(VerdictKind.NOT_MEASURED, None)
+            return {VerdictKind.NOT_MEASURED: notice, **kinds}
         return kinds
 
     def verdict(self, suites: Sequence[SuiteVerdict]) -> GateVerdict:
@@ -313,14 +299,13 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
     if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
         return False
     running_suites = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
-    starting_suites = {
-        trial.key.suite
-        for trial in run.trials
-        if trial.failure is None
-        or trial.failure.kind not in {FailureKind.START, FailureKind.UNAUTHORIZED}
-    }
-    return bool(
-        {trial.key.suite for trial in run.trials} & running_suites - starting_suites - set(advisory)
+    kinds_by_suite = grouped(
+        (trial.key.suite, trial.failure and trial.failure.kind) for trial in run.trials
+    )
+    return any(
+        suite not in advisory and {*kinds} <= {FailureKind.START, FailureKind.UNAUTHORIZED}
+        for suite, kinds in kinds_by_suite.items()
+        if suite in running_suites
     )
 
 

@@ -25,7 +25,7 @@ from evalgate.baseline import (
 )
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison.book import NOTHING, Sides
+from evalgate.comparison.book import Sides
 from evalgate.comparison.purse import PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM, Rerun
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -419,7 +419,7 @@ class _Measuring:
         self._rules = session.rules
         self._base = session.base
         self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
-        self._unpaired: Mapping[CaseKey, CaseStatus] = NOTHING
+        self._unpaired: Mapping[CaseKey, CaseStatus] = {}
         self._cause: Wording = ""
         self._others = 0
         self._probed = frozenset[str]()
@@ -595,7 +595,7 @@ class _Measuring:
         head_side = self._session.sides[HEAD]
         head = self._session.run(head_side)
         base = None
-        unpaired = NOTHING
+        unpaired: Mapping[CaseKey, CaseStatus] = {}
         shared = frozenset[str]()
         is_together = True
         if base_side is not None and len(self._session.sides) > 1:

@@ -107,14 +107,7 @@ def case_verdict(
     stored: Stored, key: CaseKey, criteria: Sequence[CriterionUse], trials: Sequence[GradedTrial]
 ) -> CaseVerdict:
     """The verdict on a case by the scores of its run and the thresholds of `criteria`."""
-    return threshold.judge_case(
-        key=key,
-        criteria=criteria,
-        trials=trials,
-        repeats=stored.run.repeats,
-        deviations=stored.deviations,
-        truncated=stored.run.truncated,
-    )
+    return threshold.judge_case(key, criteria, trials, run=stored.run, deviations=stored.deviations)
 
 
 def compare_stored(

@@ -106,10 +106,7 @@ def _aligned(
         left = expected[start:end]
         right = actual[right_start:right_end]
         if tag == "equal":
-            pairs += [
-                CallPair(left_call, right_call)
-                for left_call, right_call in zip(left, right, strict=True)
-            ]
+            pairs += map(CallPair, left, right)
         elif fallbacks:
             pairs += _aligned(left, right, *fallbacks)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -14,14 +13,8 @@ from evalgate.system import patterns
 from evalgate.values import Json
 from .shapes import Wire
 
-
-class Absence(enum.Enum):
-    """The value of a missing key; null is a value."""
-
-    MISSING = "missing"
-
-
-MISSING = Absence.MISSING
+MISSING = object()
+"""The value of a missing key; null is a value."""
 
 
 class Matcher(Wire):

@@ -261,6 +261,11 @@ class Run:
     workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere
 
     @property
+    def all_trials(self) -> tuple[GradedTrial, ...]:
+        """The trials, then the reruns."""
+        return (*self.trials, *self.confirmations)
+
+    @property
     def is_part(self) -> bool:
         """True if other runs measure the other cases of the plan."""
         return self.part is not None and self.part.index > 0
@@ -268,13 +273,14 @@ class Run:
     def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
         """The tokens of this run, the base's tokens for the same trials (None if it reports none),
         and the number of these trials."""
-        head_trials, base_trials = ([*run.trials, *run.confirmations] for run in (self, base))
-        base_tokens = {trial.key: trial.tokens for trial in base_trials if trial.tokens is not None}
+        base_tokens = {
+            trial.key: trial.tokens for trial in base.all_trials if trial.tokens is not None
+        }
         if not base_tokens:
-            return sum(trial.tokens or 0 for trial in head_trials), None, 0
+            return sum(trial.tokens or 0 for trial in self.all_trials), None, 0
         pairs = [
             (trial.tokens, base_tokens[trial.key])
-            for trial in head_trials
+            for trial in self.all_trials
             if trial.tokens and trial.key in base_tokens
         ]
         return sum(tokens for tokens, _ in pairs), sum(tokens for _, tokens in pairs), len(pairs)

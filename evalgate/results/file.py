@@ -382,7 +382,7 @@ def render_results(
     # the key that identifies the file comes first: `discovery.agents` looks for it there
     first_fields = {"schema_version": SCHEMA_VERSION, "evalgate": report.version}
     yield _open_list(first_fields | header, "suites")
-    trials = pairing.by_case((*run.trials, *run.confirmations))
+    trials = pairing.by_case(run.all_trials)
     pairs = zip(run.suites, report.verdict.suites, strict=True)
     for number, (suite, suite_verdict) in enumerate(pairs):
         suite_entry = SuiteEntry.model_construct(
@@ -897,7 +897,7 @@ def _size_fault(raw: Any) -> str:
 def _count_fault(run: Run) -> str:
     """Repeats or cases beyond the limits, or two of one name; "" if there are none."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.cases]
-    trials = (*run.trials, *run.confirmations)
+    trials = run.all_trials
     names: Mapping[str, list[Any]] = {
         "evaluation file": [suite.key for suite in run.suites],
         "case": cases,

@@ -161,16 +161,17 @@ class History:
         return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
     def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
-        """The recent drift of the base branch's unchanged agent, or None. This run counts if it
-        will be kept."""
+        """The last drift of the agent that the base branch still has, if it is recent. This run
+        counts if it will be kept."""
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.is_part and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
-        drift = recent_drift(past)
-        is_recent = (
-            drift is not None and (self.context.moment - moment(drift.since)).days <= DRIFT_DAYS
-        )
-        return drift if is_recent else None
+        for drift_run in reversed(past.runs):
+            if drift := drift_run.drift:
+                is_of_agent = past.runs[-1].agent in ("", drift_run.agent)
+                days = (self.context.moment - moment(drift.since)).days
+                return drift if is_of_agent and days <= DRIFT_DAYS else None
+        return None
 
     @property
     def is_wanted(self) -> bool:
@@ -429,16 +430,6 @@ def _compare_windows(
     return Drift(since=since, before=early_mean, after=late_mean, evidence=total_evidence)
 
 
-def recent_drift(past: PastRuns) -> Drift | None:
-    """The last drift of the agent that the base branch still has."""
-    drift_run = next((run for run in reversed(past.runs) if run.drift is not None), None)
-    return (
-        drift_run.drift
-        if drift_run is not None and past.runs[-1].agent in ("", drift_run.agent)
-        else None
-    )
-
-
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Results older than this are ignored: the provider changed then. None if it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
@@ -556,7 +547,6 @@ RUNS_OF_COMMIT = 10
 """The most runs that are kept of one commit."""
 MOST_HISTORY_BYTES = 32 * 1024**2
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
-_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class RunName(NamedTuple):
@@ -573,7 +563,7 @@ class RunName(NamedTuple):
     @property
     def saved_at(self) -> str:
         """ISO 8601, UTC."""
-        return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - the stamp is in UTC
+        return f"{datetime.strptime(self.stamp, kept.STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - the stamp is in UTC
 
 
 def parse_names(names: Iterable[str]) -> list[RunName]:
@@ -670,7 +660,7 @@ class BaselineFolder:
     ) -> None:
         """Keep the results of `commit`, and the history that `revise` returns; remove the oldest
         runs."""
-        run = RunName(current_moment.astimezone(UTC).strftime(_STAMP), commit)
+        run = RunName(current_moment.astimezone(UTC).strftime(kept.STAMP), commit)
         runs = self._folder / RUNS
         with self._errors():
             runs.mkdir(parents=True, exist_ok=True)
@@ -742,21 +732,19 @@ def find(
             name = f"{run.commit[:12]} in the {store.name}"
             try:
                 stored = results_file.read_results(path, shown_as=name)
-                reason = _why_unusable(stored.run, run.commit)
-                if not reason:
+                stored_commit = stored.run.commit
+                if stored_commit and stored_commit != run.commit:
+                    reason = f"they are of {stored_commit[:12]}"
+                elif has_conversation(stored.run):
                     return distance, run, stored
+                else:
+                    reason = "the agent failed in every run"
             except EvalgateError as error:
                 reason = error.message
             say(f"the results of {name} were skipped: {reason}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
     return None
-
-
-def _why_unusable(run: Run, commit: str) -> str:
-    if run.commit and run.commit != commit:
-        return f"they are of {run.commit[:12]}"
-    return "" if has_conversation(run) else "the agent failed in every run"
 
 
 NEVER = datetime.min.replace(tzinfo=UTC)

@@ -23,9 +23,8 @@ from typing import Any, BinaryIO, NamedTuple, Self
 from pydantic_core import from_json
 
 from evalgate.errors import UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.model import AgentDetails, Grade, Inputs, Outcome, Transcript, Trial, TrialKey
-from evalgate.values import Json, JsonObject, Redactor, mapped_json
+from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 from . import output, shapes
 
 VERSION = 2
@@ -201,9 +200,7 @@ class Journal:
         """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: time of a reused trial,
         ISO 8601. Raises UnavailableError if the disk is full or fails."""
         agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
-        fields = shapes.outcome_json(
-            trial.outcome, agents_seen=agents_seen, address=fingerprints.digest
-        )
+        fields = shapes.outcome_json(trial.outcome, agents_seen=agents_seen)
         outcome = self._without_secrets(
             fields, lambda raw: shapes.parse_outcome(raw, agents_seen={})
         )
@@ -324,15 +321,12 @@ class Journal:
                 clean_fields: JsonObject = (
                     json.loads(clean_text)
                     if is_text
-                    else mapped_json(json.loads(text), self._clean, key=self._redact)
+                    else mapped_texts(json.loads(text), self._redact)
                 )
                 parse(clean_fields)
                 if clean_fields.get("kind") == fields.get("kind"):
                     return fields if clean_fields == fields else clean_fields
         return fields
-
-    def _clean(self, node: Any) -> Any:
-        return self._redact(node) if isinstance(node, str) else node
 
     def _append(self, document: Json) -> _Line:
         """Write a line. Raises UnavailableError, also if another program wrote to the file; the

@@ -75,8 +75,15 @@ class KeptRun(BaseModel):
 
 def runs(root: Path) -> list[KeptRun]:
     """The kept runs, newest first; unreadable ones are skipped."""
+    try:
+        paths = (root / RUNS).iterdir()
+        folders = [path for path in paths if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    # of one moment, the folder that was made later comes first
+    folders.sort(key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)
     kept_runs = []
-    for folder in _newest_first(root / RUNS):
+    for folder in folders:
         with suppress(OSError, ValueError, ValidationError):
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
@@ -231,12 +238,3 @@ def _remove_old(kept_runs: Sequence[KeptRun]) -> None:
         is_needed = index == 0 or run in whole_runs[:1]
         if not is_needed and (index >= MOST_RUNS or size > MOST_BYTES):
             shutil.rmtree(run.folder, ignore_errors=True)
-
-
-def _newest_first(folder: Path) -> list[Path]:
-    try:
-        folders = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
-    except OSError:
-        return []
-    # of one moment, the folder that was made later comes first
-    return sorted(folders, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)

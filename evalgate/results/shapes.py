@@ -12,7 +12,7 @@ import functools
 import json
 import math
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
-from evalgate.formats import adk_shapes, json_source
+from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, EventWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
@@ -50,7 +50,6 @@ from evalgate.values import JsonObject, Sentence
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
-Address: TypeAlias = Callable[[Any], str]
 Places: TypeAlias = list[list[str | int]]
 
 CONFIG = ConfigDict(
@@ -264,25 +263,25 @@ class Described:
         return handler(adapter.core_schema)
 
 
-def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
+def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable) -> JsonObject:
     """An outcome as compact JSON-ready values.
 
     Agents' instructions are long and the same in almost every turn of a run: they are written once,
-    in a table. Every invocation's agents are put into `agents_seen` under `address(agents)`, and
-    the outcome refers to them."""
+    in a table. Every invocation's agents are put into `agents_seen` under their digest, and the
+    outcome refers to them."""
     # the layout has the names of the nouns; what has its default is left out
     fields: JsonObject = {"kind": "transcript"} | {
         name: content
         for name, default in _DEFAULTS.items()
         if (content := getattr(outcome, name, default)) != default
     }
-    fields |= _turn_lists(outcome, agents_seen=agents_seen, address=address)
+    fields |= _turn_lists(outcome, agents_seen)
     if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
         fields["not_finite"] = places
     return fields
 
 
-def _turn_lists(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
+def _turn_lists(outcome: Outcome, agents_seen: AgentsTable) -> JsonObject:
     """The turns, and lists with one entry per turn for data that google-adk's form lacks; a list
     without entries is left out. The trace of a failed turn is after the others."""
     if isinstance(outcome, Transcript):
@@ -298,7 +297,7 @@ def _turn_lists(outcome: Outcome, *, agents_seen: AgentsTable, address: Address)
             for turn in turns
         ],
         "states": [turn.state for turn in turns],
-        "agents": [_add_to_table(turn.agents, agents_seen, address) for turn in turns],
+        "agents": [_add_to_table(turn.agents, agents_seen) for turn in turns],
         "times": [[event.at for event in turn.steps if event.at is not None] for turn in turns],
         "calls": [
             [dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else []
@@ -382,12 +381,10 @@ def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     ).to_model()
 
 
-def _add_to_table(
-    agents: tuple[AgentDetails, ...], agents_seen: AgentsTable, address: Address
-) -> str:
+def _add_to_table(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable) -> str:
     if not agents:
         return ""
-    key = address(agents_json(agents))
+    key = fingerprints.digest(agents_json(agents))
     agents_seen.setdefault(key, agents)
     return key
 

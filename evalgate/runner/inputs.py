@@ -145,17 +145,9 @@ OF_THE_MACHINE = (
 """Variables that differ between two runs of one job and do not change answers."""
 
 
-def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
-    """The agent's variables that may change its behavior, with hashed values. Without a key, only
-    the existence of a secret is recorded, because even its digest must not be stored."""
-    return {
-        name: _hidden(name, value, key)
-        for name, value in environment.items()
-        if not variables.matches(name, OF_THE_MACHINE)
-    }
-
-
 def _hidden(name: str, value: str, key: bytes) -> str:
+    """A variable's hashed value. Without a key, only the existence of a secret is recorded, because
+    even its digest must not be stored."""
     if key:
         return hmac.new(key, value.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[
             :16
@@ -180,11 +172,16 @@ def environment_of(
     # the path of its Python does not identify the content, and head and the base have different
     # folders
     facts = without(about, ("interpreter",))
+    agent_variables = {
+        name: _hidden(name, value, key)
+        for name, value in environment.items()
+        if not variables.matches(name, OF_THE_MACHINE)
+    }
     return fingerprints.digest(
         [
             of_agents(settings),
             tools,
-            variables_of(environment, key),
+            agent_variables,
             facts,
             loaded_parts,
             machine,

@@ -406,7 +406,11 @@ class Session:
         that cannot be stored must not be paid for."""
         self._repeats = repeats
         self.confirming = confirming
-        self._carry_out(trials.first_rounds(repeats), only=None, wants=self._is_open)
+        self._carry_out(
+            trials.first_rounds(repeats),
+            only=None,
+            wants=lambda task: task.key not in self.sides[task.side].graded,
+        )
         self._retry_lost()
         self.confirming = 0
         self.budget.release()
@@ -417,9 +421,6 @@ class Session:
         self._repeats = 1
         self.confirming = confirming
         self._carry_out(trials.first_rounds(1), only=cases)
-
-    def _is_open(self, task: Task) -> bool:
-        return task.key not in self.sides[task.side].graded
 
     def _retry_lost(self) -> None:
         """Rerun, once, the few trials that failed because of a provider. They run at the end, when

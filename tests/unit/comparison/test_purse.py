@@ -89,12 +89,9 @@ def test_no_first_round_gains_if_the_sides_can_be_exchanged(
     known = " ".join(before)
 
     def worth(last: str) -> float:
-        made = Purse(Terms())
-        made.begin(cases(f"{known} {last}"))
-        return made.worth
+        return Purse(cases(f"{known} {last}"), Terms()).worth
 
-    start = Purse(Terms())
-    start.begin(cases(known))
+    start = Purse(cases(known), Terms())
     signs = {Cell.FELL: "f", Cell.ROSE: "r", Cell.PASSED: "p", Cell.FAILED: "x"}
     expected = math.fsum(chance * worth(signs[cell]) for cell, chance in swappable(law).items())
     assert expected <= start.worth + 1e-9
@@ -105,11 +102,10 @@ def test_no_bet_alone_gains_on_a_case_that_passes_three_times_in_ten(
     seen: str, rate: float
 ) -> None:
     def failing(runs: str) -> float:
-        made = Purse(Terms())
-        made.begin([case(0, "x")])
+        made = Purse([case(0, "x")], Terms())
         for letter in runs:
             rerun = purse.Rerun(key=("s", "c0"), is_pair=False)
-            made.see([rerun], [letter == "p"])
+            made.see([(rerun, letter == "p")])
         return made.failing
 
     assert rate * failing(seen + "p") + (1 - rate) * failing(seen + "x") <= failing(seen) * (
@@ -122,31 +118,18 @@ def test_no_bet_alone_gains_on_a_case_that_passes_three_times_in_ten(
 )
 def test_exchanging_the_sides_exchanges_what_first_rounds_say(table: list[tuple[str, str]]) -> None:
     given_cases = [case(number, first) for number, (first, _) in enumerate(table)]
-    swapped = [
-        dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds])
-        for each in given_cases
-    ]
-    twice = [
-        dataclasses.replace(each, rounds=[pair.swapped() for pair in each.rounds])
-        for each in swapped
-    ]
-    made, again = Purse(Terms()), Purse(Terms())
-    made.begin(given_cases)
-    again.begin(twice)
-    assert made.worth == again.worth
+    twice = [each.swapped().swapped() for each in given_cases]
+    assert Purse(given_cases, Terms()).worth == Purse(twice, Terms()).worth
 
 
 def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
     def worth(drop: float, tolerated: float) -> float:
-        made = Purse(Terms(graded={"m": tolerated}))
         rounds = [RunPair(cell=Cell.PASSED, falls={"m": drop})]
-        made.begin(
-            [
-                CaseRuns(key=("s", str(number)), rounds=rounds, passes_on_base=True)
-                for number in range(20)
-            ]
-        )
-        return made.worth
+        compared = [
+            CaseRuns(key=("s", str(number)), rounds=rounds, passes_on_base=True)
+            for number in range(20)
+        ]
+        return Purse(compared, Terms(graded={"m": tolerated})).worth
 
     assert worth(0.05, 0.05) == 1
     assert worth(0.6, 0.05) > 20
@@ -161,12 +144,12 @@ def carried_out(
     text: str, answer: Callable[[purse.Rerun], RunPair | bool | None], **terms: object
 ) -> tuple[Purse, int, int]:
     """The purse after all reruns, how many runs they took, and in how many rounds."""
-    made, runs, rounds = Purse(Terms(**terms)), 0, 0  # type: ignore[arg-type]  # of any type
-    made.begin(cases(text))
+    runs = rounds = 0
+    made = Purse(cases(text), Terms(**terms))  # type: ignore[arg-type]  # of any type
     while reruns := made.reruns():
         rounds += 1
         runs += sum(2 if rerun.is_pair else 1 for rerun in reruns)
-        made.see(reruns, [answer(rerun) for rerun in reruns])
+        made.see([(rerun, answer(rerun)) for rerun in reruns])
     return made, runs, rounds
 
 

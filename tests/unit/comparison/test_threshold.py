@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,10 +18,11 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
+    Run,
     Score,
     TrialKey,
 )
-from evalgate.model.deviations import OURS, under
+from evalgate.model.deviations import under
 
 OUTAGE = NotEvaluated(reason=Reason.CRITERION_FAILED, message="the judge is out")
 CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
@@ -63,13 +65,19 @@ def judge(
     ]
     if "info" in columns:
         uses.append(CriterionUse(name="info", threshold=None, informational=True))
-    return threshold.judge_case(
-        key=("s", "c"),
-        criteria=uses,
-        trials=trials,
-        repeats=width if repeats is None else repeats,
-        deviations=under(adk_compat=compat),
-    )
+    return judged(uses, trials, repeats=width if repeats is None else repeats, adk_compat=compat)
+
+
+def judged(
+    uses: Sequence[CriterionUse],
+    trials: Sequence[GradedTrial],
+    *,
+    repeats: int = 1,
+    adk_compat: bool = False,
+) -> CaseVerdict:
+    run = Run(suites=(), trials=tuple(trials), transcripts={}.get, repeats=repeats)
+    deviations = under(adk_compat=adk_compat)
+    return threshold.judge_case(("s", "c"), uses, trials, run=run, deviations=deviations)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +191,7 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
         failure=None,
         grades={"a": grade(agent), "s": grade(simulator)},
     )
-    verdict = threshold.judge_case(
-        key=("s", "c"), criteria=uses, trials=[trial], repeats=1, deviations=OURS
-    )
+    verdict = judged(uses, [trial])
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
@@ -198,13 +204,7 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
     trial = GradedTrial(
         key=TrialKey(suite="s", case_id="c"), failure=failure, grades={"a": missing}
     )
-    verdict = threshold.judge_case(
-        key=("s", "c"),
-        criteria=[CriterionUse(name="a", threshold=0.8)],
-        trials=[trial],
-        repeats=1,
-        deviations=OURS,
-    )
+    verdict = judged([CriterionUse(name="a", threshold=0.8)], [trial])
     assert (verdict.kind.value, verdict.reason) == (
         "not_measured",
         "simulated user failed: the model is down",

@@ -172,7 +172,7 @@ def written(report: Report, run: Run, outcomes: dict[TrialKey, Any]) -> Iterator
 
     class Outcomes:
         def find_json(self, key: TrialKey) -> dict[str, Any]:
-            return shapes.outcome_json(outcomes[key], agents_seen={}, address=str)
+            return shapes.outcome_json(outcomes[key], agents_seen={})
 
         def agents(self) -> dict[str, Any]:
             return {}

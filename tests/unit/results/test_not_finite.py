@@ -53,7 +53,7 @@ def test_outcomes_come_back_as_they_were(args: Any, said: Any, state: Any, faile
     )
     failure = AgentFailure(kind=FailureKind.RAISED, message="m", partial=(turn,))
     outcome = failure if failed else Transcript(invocations=(turn,), final_state=state)
-    raw = strict(shapes.encode(shapes.outcome_json(outcome, agents_seen={}, address=str)))
+    raw = strict(shapes.encode(shapes.outcome_json(outcome, agents_seen={})))
     # in words, since NaN is not equal to itself
     assert repr(shapes.parse_outcome(raw, agents_seen={})) == repr(outcome)
 
@@ -128,7 +128,7 @@ def test_times_and_traces_that_anybody_wrote_lose_no_turn(
     told: Any, at: list[Any], traced: list[int]
 ) -> None:
     turn = Invocation(user_content=Content(), events=(Event(author="a"),))
-    raw = shapes.outcome_json(Transcript(invocations=(turn, turn)), agents_seen={}, address=str)
+    raw = shapes.outcome_json(Transcript(invocations=(turn, turn)), agents_seen={})
     outcome = shapes.parse_outcome({**raw, **told}, agents_seen={})
     assert isinstance(outcome, Transcript)
     assert [turn.events[0].at for turn in outcome.invocations if turn.events] == at

@@ -26,11 +26,7 @@ class Kept:
 
     def find_json(self, key: Any) -> Any:
         found = self._transcripts(key)
-        return (
-            None
-            if found is None
-            else shapes.outcome_json(found, agents_seen={}, address=lambda _: "")
-        )
+        return None if found is None else shapes.outcome_json(found, agents_seen={})
 
     def agents(self) -> dict[str, Any]:
         return {}

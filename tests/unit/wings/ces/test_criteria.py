@@ -19,6 +19,7 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
+    Run,
     Score,
     ToolCall,
     TrialKey,
@@ -244,11 +245,7 @@ def test_what_could_not_be_judged_is_no_pass_under_adk_compat_either(adk_compat:
     trial = GradedTrial(
         key=key, failure=None, grades={uses[0].name: Score(value=1.0), uses[1].name: lacking}
     )
-    found = threshold.judge_case(
-        key=("s", "e"),
-        criteria=uses,
-        trials=[trial],
-        repeats=1,
-        deviations=under(adk_compat=adk_compat),
-    )
+    run = Run(suites=(), trials=(trial,), transcripts={}.get)
+    deviations = under(adk_compat=adk_compat)
+    found = threshold.judge_case(("s", "e"), uses, [trial], run=run, deviations=deviations)
     assert found.kind is VerdictKind.NOT_MEASURED
