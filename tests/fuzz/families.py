@@ -58,7 +58,7 @@ from evalgate.wings.calibrate import apply, labels
 from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
-from evalgate.wings.ces.shapes import content_of
+from evalgate.wings.ces.shapes import LOCAL_APP, content_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
@@ -224,9 +224,7 @@ def _read_ces_app(data: bytes) -> None:
         message, problems = ces_read.parse_message(raw, each_kind, file="a", unknown=[])
         assert (message is None) == any(one.severity is Severity.ERROR for one in problems)
         if message is not None:
-            theirs = live.move_to_app(
-                content_of(message), ces_read.LOCAL_APP, {("tools", "t"): "a"}
-            )
+            theirs = live.move_to_app(content_of(message), LOCAL_APP, {("tools", "t"): "a"})
             for mine in ({}, _ces_seed(each_kind), theirs):
                 assert bool(live.mask(theirs, mine, shape)) == bool(
                     theirs != mine and (theirs or mine)

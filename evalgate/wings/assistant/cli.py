@@ -16,7 +16,7 @@ from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.formats import rewrite
 from evalgate.values import JsonObject
-from evalgate.wings.ces.read import LOCAL_APP
+from evalgate.wings.ces.shapes import LOCAL_APP
 from .resources import ServerResources
 
 NAME = "evalgate"

@@ -11,7 +11,7 @@ from typing import Any
 from evalgate.results import output
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, grouped
-from evalgate.wings.ces import read, results as ces_results
+from evalgate.wings.ces import read, results as ces_results, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN
 from evalgate.wings.ces.edit import Refused, refusal
 from evalgate.wings.ces.read import COLLECTION_OF, Kind, Library, Resource
@@ -126,7 +126,7 @@ class ServerResources(Resources):
     def keep(self, document: Json) -> Json:
         """Keep the runs and results of a `ces-results.json`, one file each; what has no app of its
         own is of the server's. Returns them as they are kept."""
-        text = json.dumps(document).replace(f'"{read.LOCAL_APP}/', f'"{self._app}/')
+        text = json.dumps(document).replace(f'"{shapes.LOCAL_APP}/', f'"{self._app}/')
         named_document: Json = json.loads(text)
         folder = self.root / RUNS
         output.make_folder(folder)

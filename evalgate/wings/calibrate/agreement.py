@@ -179,15 +179,12 @@ def calibrate(
     draws: int = DRAWS,
 ) -> CriterionCalibration:
     """All figures of one judge on one criterion, from the criterion's labels."""
-    verdicts_by_kind = {
-        kind: [verdict for verdict in verdicts if confusion_of(verdict) is kind]
-        for kind in ConfusionKind
-    }
+    verdicts_by_kind = grouped((confusion_of(verdict), verdict) for verdict in verdicts)
     return CriterionCalibration(
         criterion=criterion_judge.criterion,
         judge=criterion_judge.judge,
         labels=len(verdicts),
-        undecided=len(verdicts_by_kind[ConfusionKind.UNDECIDED]),
+        undecided=len(verdicts_by_kind.get(ConfusionKind.UNDECIDED, ())),
         clusters=len({verdict.cluster for verdict in verdicts}),
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
@@ -197,7 +194,7 @@ def calibrate(
         examples=tuple(
             _example(verdict, kind)
             for kind in ConfusionKind
-            for verdict in verdicts_by_kind[kind][:MAX_EXAMPLES]
+            for verdict in verdicts_by_kind.get(kind, ())[:MAX_EXAMPLES]
         ),
     )
 
@@ -245,12 +242,12 @@ def doubts_of_figures(criterion: CriterionCalibration) -> list[str]:
         sentences.append(
             f"no label is a {missing_answer}: add some to measure the judge's other error rate"
         )
-    if criterion.kappa is not None and criterion.kappa.high - criterion.kappa.low > MAX_WIDTH:
-        low = criterion.kappa.low
-        high = criterion.kappa.high
+    kappa = criterion.kappa
+    if kappa is not None and kappa.high - kappa.low > MAX_WIDTH:
         # the width shrinks with the root of their number
-        label_count = math.ceil(criterion.matrix.total * ((high - low) / MAX_WIDTH) ** 2)
-        span = f"from {low:.2f} to {high:.2f}"
+        widths = (kappa.high - kappa.low) / MAX_WIDTH
+        label_count = math.ceil(criterion.matrix.total * widths**2)
+        span = f"from {kappa.low:.2f} to {kappa.high:.2f}"
         sentences.append(
             f"too few labels: kappa may be anything {span}; about {label_count:,} labels are needed"
         )
@@ -300,19 +297,16 @@ def fault_of(
             "calibration-of-another-judge",
             f"it was calibrated with a different judge: {changes}",
         )
-    if min_kappa is None or (
-        criterion_calibration.kappa is not None and criterion_calibration.kappa.value >= min_kappa
-    ):
-        return None
-    if criterion_calibration.kappa is None:
-        lacking = f"kappa of {_judge_label(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
-        return "calibration-below-minimum", lacking
     kappa = criterion_calibration.kappa
-    decided = words.counted(criterion_calibration.matrix.total, "label")
-    interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
-    kappa_text = words.score(kappa.value, beside=min_kappa)
-    message = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval}); at least {min_kappa:g} is required"
-    return "calibration-below-minimum", message
+    if min_kappa is None or (kappa is not None and kappa.value >= min_kappa):
+        return None
+    reason = f"kappa of {_judge_label(judge)} cannot be computed from its labels"
+    if kappa is not None:
+        decided = words.counted(criterion_calibration.matrix.total, "label")
+        kappa_text = words.score(kappa.value, beside=min_kappa)
+        interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
+        reason = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval})"
+    return "calibration-below-minimum", f"{reason}; at least {min_kappa:g} is required"
 
 
 def doubts(
@@ -344,7 +338,6 @@ def _judge_label(judge: JudgeIdentity) -> str:
 
 NAME_WIDTH = 60
 TEXT_WIDTH = 160
-MINUS = "-"
 KINDS = {
     ConfusionKind.FALSE_POSITIVE: "the judge says yes, people say no (it would let these through)",
     ConfusionKind.FALSE_NEGATIVE: "the judge says no, people say yes (it would stop these)",
@@ -364,11 +357,15 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
     for criterion in calibration.criteria:
         name = plain.label(criterion.criterion, NAME_WIDTH)
         matrix = criterion.matrix
+        judge = criterion.judge
+        version = plain.label(judge.prompt_version, 20) if judge.prompt_version else "unknown"
+        samples = words.counted(judge.num_samples, "sample")
         rate_texts = [
-            _rate(rate)
+            f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})" if rate else "-"
             for rate in (criterion.agreement, criterion.kappa, criterion.tpr, criterion.tnr)
         ]
-        figures.append((name, _judge(criterion.judge), f"{criterion.labels:,}", *rate_texts))
+        judge_text = f"{plain.label(judge.model, NAME_WIDTH)}, prompt {version}, {samples}"
+        figures.append((name, judge_text, f"{criterion.labels:,}", *rate_texts))
         agreements = (matrix.true_positive, matrix.true_negative)
         disagreements = (matrix.false_positive, matrix.false_negative)
         counts.append(
@@ -387,23 +384,6 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         *(line for criterion in calibration.criteria for line in _example_lines(criterion)),
     ]
     return workflow_commands.disarm("\n".join(lines)) + "\n"
-
-
-def _judge(identity: JudgeIdentity) -> str:
-    """`gemini-2.5-flash, prompt 1, 5 samples`."""
-    version = (
-        f"prompt {plain.label(identity.prompt_version, 20)}"
-        if identity.prompt_version
-        else "prompt unknown"
-    )
-    return f"{plain.label(identity.model, NAME_WIDTH)}, {version}, {words.counted(identity.num_samples, 'sample')}"
-
-
-def _rate(rate: Rate | None) -> str:
-    """`0.85 (0.71 to 0.93)`, or `-` if it is unknown."""
-    if rate is None:
-        return MINUS
-    return f"{rate.value:.2f} ({rate.low:.2f} to {rate.high:.2f})"
 
 
 def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:

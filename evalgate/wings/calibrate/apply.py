@@ -119,10 +119,8 @@ def _problems_of(
         code, message = fault
         report = errors.note if rule.min_kappa is None else errors.error
         return [report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
-    criterion_calibration = agreement.of_judge(use.name, judge, calibration)
-    if criterion_calibration is None:
-        return []
-    doubts = agreement.doubts(judge, criterion_calibration, min_kappa=rule.min_kappa)
+    figures = agreement.of_judge(use.name, judge, calibration)
+    doubts = agreement.doubts(judge, figures, min_kappa=rule.min_kappa) if figures else []
     return [
         errors.note("calibration-uncertain", f"`{use.name}`: {doubt}", use.place)
         for doubt in doubts

@@ -129,7 +129,8 @@ def _ask(
     """The judge's verdicts on the labelled evidence. Raises ConfigError with all problems, and in a
     run for a change."""
     forks.refuse_change(environ, "evalgate calibrate")
-    suites, problems = settle_suites(settings, {label.line.criterion for label in reading.labels})
+    label_criteria = {label.line.criterion for label in reading.labels}
+    suites, problems = settle_suites(settings, label_criteria)
     needs_results = any(label.evidence is None for label in reading.labels)
     stored = file.read_results(conversations) if needs_results and conversations.exists() else None
     pairs = grouped((use.name, (suite.key, use)) for suite in suites for use in suite.criteria)
@@ -151,7 +152,6 @@ def _ask(
                 "`skip-judged` is set; calibration needs a judge",
                 hint="Remove it from evalgate.yml.",
             )
-        label_criteria = {label.line.criterion for label in reading.labels}
         used_names = dict.fromkeys(
             use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name)
         )
@@ -200,29 +200,24 @@ def ask(
     """The judge's verdicts in the order of the items. Equal questions are asked once. Ctrl-C does
     not wait for a judge."""
     services = CriterionServices(deviations=deviations, judge=panel)
+    keys = []
+    for item in items:
+        texts = repr((item.evidence.actual, item.evidence.expected, item.evidence.case.rubrics))
+        keys.append(fingerprints.digest([item.use.name, dict(item.use.options), texts]))
     with ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="calibrate") as pool:
         grades: dict[str, Future[Grade]] = {}
         try:
-            for item in items:
-                if _address(item) not in grades:
-                    grades[_address(item)] = pool.submit(_grade, item, services)
+            for key, item in zip(keys, items, strict=True):
+                if key not in grades:
+                    grades[key] = pool.submit(_grade, item, services)
             futures.wait(grades.values())
         except BaseException:
             panel.end()  # leaving this block waits for all threads
             raise
-    return [evidence.verdict_of(item, grades[_address(item)].result()) for item in items]
-
-
-def _address(item: LabelledItem) -> str:
-    """A key that is equal for labels with the same grade."""
-    evidence = item.evidence
-    return fingerprints.digest(
-        [
-            item.use.name,
-            dict(item.use.options),
-            repr((evidence.actual, evidence.expected, evidence.case.rubrics)),
-        ]
-    )
+    return [
+        evidence.verdict_of(item, grades[key].result())
+        for key, item in zip(keys, items, strict=True)
+    ]
 
 
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:

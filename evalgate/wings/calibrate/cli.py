@@ -23,7 +23,6 @@ from . import (
     calibrate,
     labels as calibration_labels,
 )
-from .calibrate import JudgeAnswers
 
 FILE_NAME = "calibration.json"
 RESULTS = "results.json"
@@ -86,7 +85,14 @@ def command(labels: str, **values: Any) -> int:
         cache=prepare.cache_of(settings, os.environ, say=_say),
         say=_say,
     )
-    _show(calibration, answers)
+    cli.show_problems(answers.problems)
+    click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
+    if answers.judge_uses:
+        calls = sum(use.calls for use in answers.judge_uses)
+        cached = sum(use.cached for use in answers.judge_uses)
+        costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
+        cost = f", ${sum(costs):.4f}" if costs else ""
+        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
     _write(output_path, [apply.render(calibration)])
     click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])
@@ -101,17 +107,6 @@ def _write(path: Path, pieces: Iterable[str]) -> None:
 
 def _say(line: str) -> None:
     click.echo(plain.one_line(line), err=True)
-
-
-def _show(calibration: Calibration, answers: JudgeAnswers) -> None:
-    cli.show_problems(answers.problems)
-    click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
-    if answers.judge_uses:
-        calls = sum(use.calls for use in answers.judge_uses)
-        cached = sum(use.cached for use in answers.judge_uses)
-        costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
-        cost = f", ${sum(costs):.4f}" if costs else ""
-        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
 
 
 def _verdict(calibration: Calibration, min_kappa: float | None) -> int:

@@ -219,20 +219,17 @@ def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     )
 
 
-def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:
+def rubrics_of(use: CriterionUse, evidence: TrialView) -> tuple[Rubric, ...]:
     """Every rubric that a label of this criterion may name: the criterion's, then those of the case
     and its turns."""
     criterion_rubrics = [
         RubricWire.model_validate(rubric).to_model() for rubric in use.options.get("rubrics") or ()
     ]
-    evidence_rubrics: list[Rubric] = []
-    if evidence is not None:
-        evidence_rubrics += evidence.case.rubrics
-        evidence_rubrics += [
-            rubric
-            for turn in (*(evidence.expected or ()), *evidence.actual)
-            for rubric in turn.rubrics
-        ]
+    turns = (*(evidence.expected or ()), *evidence.actual)
+    evidence_rubrics = (
+        *evidence.case.rubrics,
+        *(rubric for turn in turns for rubric in turn.rubrics),
+    )
     return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *evidence_rubrics)
 
 

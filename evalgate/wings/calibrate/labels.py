@@ -326,12 +326,11 @@ def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
         for trial in stored.run.trials
         for line in _draft_lines(trial, suites[trial.key.suite], stored)
     )
-    sampled_lines = [
-        line
+    return [
+        json.dumps(line, ensure_ascii=False)
         for lines in by_criterion.values()
         for line in random.sample(lines, min(most, len(lines)))
     ]
-    return [json.dumps(line, ensure_ascii=False) for line in sampled_lines]
 
 
 def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[JsonObject]:
@@ -375,13 +374,9 @@ def _evidence_fields(
         "user": prompting.text_of(judged.user_content),
         "answer": prompting.answer_of(judged),
     }
-    expected = (
-        evidence.expected[turn_number - 1]
-        if evidence.expected and turn_number <= len(evidence.expected)
-        else None
-    )
-    if expected is not None and prompting.answer_of(expected).strip():
-        line["reference"] = prompting.answer_of(expected)
+    for expected in (evidence.expected or ())[turn_number - 1 : turn_number]:
+        if prompting.answer_of(expected).strip():
+            line["reference"] = prompting.answer_of(expected)
     line |= {
         "suite": trial.key.suite,
         "case": trial.key.case_id,

@@ -48,7 +48,7 @@ class OutcomePair:
 
 def pairs(run: Run) -> Iterator[OutcomePair]:
     """The outcomes of one side, without evaluations that the platform did not finish."""
-    for plan, trial, transcript, measured in results.measured_trials(run):
+    for trial, transcript, measured in results.measured_trials(run):
         if transcript is None or transcript.platform is None:
             continue
         result = EvaluationResult.model_validate(transcript.platform)
@@ -60,8 +60,8 @@ def pairs(run: Run) -> Iterator[OutcomePair]:
         parts = result.golden_result or result.scenario_result
         if parts is None or measured.result is None or not transcript.invocations:
             continue
-        own_checks = _by_subject(outcomes.checks(plan, measured.result))
-        for key, check in _by_subject(outcomes.checks(plan, parts)).items():
+        own_checks = _by_subject(outcomes.checks(measured.plan, measured.result))
+        for key, check in _by_subject(outcomes.checks(measured.plan, parts)).items():
             if key in own_checks:
                 own = own_checks[key]
                 yield OutcomePair(
@@ -101,20 +101,18 @@ def render(report: Report) -> str:
             share = f"{agreeing / decided_count:.0%}" if decided_count else ""
             lines.append(f"| {' | '.join((row, *cells, share))} |")
     differing = [(side, pair) for side, pair in all_pairs if pair.column in _DIFFER]
-    lines += ["", *(_difference(side, pair) for side, pair in differing[:MOST])]
+    lines.append("")
+    for side, pair in differing[:MOST]:
+        reasons = [
+            f"{who}: {plain.clip(plain.one_line(reason), 200)}"
+            for who, reason in zip(("CES", "evalgate"), pair.reasons, strict=True)
+            if reason
+        ]
+        where = markdown.code(plain.clip(plain.one_line(pair.where), 200))
+        lines.append(f"- {side} {where}: {markdown.prose('. '.join([pair.column, *reasons]))}")
     if len(differing) > MOST:
         lines.append(f"- and {len(differing) - MOST} more")
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _difference(side: str, pair: OutcomePair) -> str:
-    reasons = [
-        f"{who}: {plain.clip(plain.one_line(reason), 200)}"
-        for who, reason in zip(("CES", "evalgate"), pair.reasons, strict=True)
-        if reason
-    ]
-    where = plain.clip(plain.one_line(pair.where), 200)
-    return f"- {side} {markdown.code(where)}: {markdown.prose('. '.join([pair.column, *reasons]))}"
 
 
 RENDERER = Renderer(

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from evalgate import errors
 from evalgate.errors import Problem
-from evalgate.formats.json_source import Path
 from evalgate.model import (
     Attachment,
     Case,
@@ -155,7 +154,7 @@ class _App:
         if isinstance(message, Simulation):
             goals = cxas.goal_texts(message)
             starting_prompt = message.steps[0].static_utterance or starting_prompt
-            message = cxas.scenario_of(message, app=read.LOCAL_APP)
+            message = cxas.scenario_of(message)
         assert isinstance(message, Evaluation)
         # the platform's results decide nothing
         bare = Evaluation.model_validate(shapes.content_of(message))
@@ -442,29 +441,19 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield outcomes.RUBRICS
 
 
-def deciding(cases: Iterable[Case]) -> tuple[str, ...]:
-    """The criteria that decide on any of the cases, or inform about them, in the order of the
-    reports."""
-    used_names = {name for case in cases for name in case.criteria or ()}
-    return tuple(name for name in outcomes.CRITERIA if name in used_names)
-
-
-def _end_of(path: Path) -> Path:
-    """The last name of a path with its index: the whole path is long and adds little."""
-    last_index = max(index for index, step in enumerate(path) if isinstance(step, str))
-    return path[last_index:]
-
-
 def differences(base: Case, head: Case) -> list[str]:
     """The differences between two versions of an evaluation and its settings, in words."""
-    return [
-        str(replace(leaf, path=_end_of(leaf.path)))
-        for change in compare.changes(_compared(base), _compared(head))
-        if change.path[:1] not in (("description",), ("tags",))
+    lines = []
+    for change in compare.changes(_compared(base), _compared(head)):
         # a golden of one turn has no run method
-        and not (change.path == ("goldenRunMethod",) and MISSING in (change.old, change.new))
-        for leaf in compare.leaves(change)
-    ]
+        is_new_method = change.path == ("goldenRunMethod",) and MISSING in (change.old, change.new)
+        if change.path[:1] in (("description",), ("tags",)) or is_new_method:
+            continue
+        for leaf in compare.leaves(change):
+            # the last name of a path with its index: the whole path is long and adds little
+            start = max(index for index, step in enumerate(leaf.path) if isinstance(step, str))
+            lines.append(str(replace(leaf, path=leaf.path[start:])))
+    return lines
 
 
 def _compared(case: Case) -> JsonObject:

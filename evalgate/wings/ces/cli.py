@@ -47,13 +47,13 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
         label = f"{difference.kind} {difference.title}"
         if difference.only_in:
             differences += 1
-            mark = " (may relax)" if difference.relaxations else ""
+            mark = " (may relax)" if difference.relaxed_reasons else ""
             cli.tell(f"{label}: {sides[difference.only_in]}{mark}")
         for change in difference.changes:
             mark = " (may relax)" if compare.relaxed_reason(change) else ""
             cli.tell(f"{label}: {change}{mark}")
         differences += len(difference.changes)
-        relaxed += len(difference.relaxations)
+        relaxed += len(difference.relaxed_reasons)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} that may relax")
 
 

@@ -50,7 +50,15 @@ def changes(old: Any, new: Any, path: Path = ()) -> Iterator[FieldChange]:
         for key in dict.fromkeys((*old, *new)):
             yield from changes(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
     elif isinstance(old, list) and isinstance(new, list):
-        yield from _of_lists(old, new, path)
+        for pairs, removed_numbers, added_numbers in differing(old, new):
+            for number, new_number in pairs:
+                yield from changes(old[number], new[new_number], (*path, number))
+            for number in removed_numbers:
+                yield FieldChange(path=(*path, number), old=old[number], new=MISSING)
+            is_last = removed_numbers.stop == len(old)
+            for number in added_numbers:
+                addition = new[number]
+                yield FieldChange(path=(*path, number), old=MISSING, new=addition, is_last=is_last)
     elif old is not new and (old is MISSING or new is MISSING or not same(old, new)):
         yield FieldChange(path=path, old=old, new=new)
 
@@ -59,13 +67,12 @@ def leaves(change: FieldChange) -> Iterator[FieldChange]:
     """The changes of the single values of an object that was added or removed; any other change
     stays as it is."""
     old, new = ({} if value is MISSING else value for value in (change.old, change.new))
-    if change.old is not change.new and isinstance(old, dict) and isinstance(new, dict):
-        inner_changes = list(changes(old, new, change.path))
-        if inner_changes and (change.old is MISSING or change.new is MISSING):
-            for inner_change in inner_changes:
-                yield from leaves(inner_change)
-            return
-    yield change
+    is_of_object = isinstance(old, dict) and isinstance(new, dict)
+    inner_changes = list(changes(old, new, change.path)) if is_of_object else []
+    if not inner_changes:
+        yield change
+    for inner_change in inner_changes:
+        yield from leaves(inner_change)
 
 
 def same(expected: Any, actual: Any) -> bool:
@@ -74,31 +81,21 @@ def same(expected: Any, actual: Any) -> bool:
     return args_text({"": expected}) == args_text({"": actual})
 
 
-def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[FieldChange]:
-    for start, end, new_start, new_end in differing(old, new):
-        pairs = min(end - start, new_end - new_start)
-        for number in range(pairs):
-            yield from changes(
-                old[start + number], new[new_start + number], (*path, start + number)
-            )
-        for number in range(start + pairs, end):
-            yield FieldChange(path=(*path, number), old=old[number], new=MISSING)
-        for number in range(new_start + pairs, new_end):
-            yield FieldChange(
-                path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old)
-            )
-
-
-def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
-    """The ranges of two lists that differ: start and end in the old list, and in the new list."""
-    old_texts, right = (
+def differing(
+    old: Sequence[Any], new: Sequence[Any]
+) -> Iterator[tuple[Iterable[tuple[int, int]], range, range]]:
+    """Where two lists differ: the indexes in both of entries that replace each other, those of
+    removed entries in the old list, and those of added entries in the new list."""
+    old_texts, new_texts = (
         [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
     )
     for kind, start, end, new_start, new_end in difflib.SequenceMatcher(
-        None, old_texts, right, autojunk=False
+        None, old_texts, new_texts, autojunk=False
     ).get_opcodes():
         if kind != "equal":
-            yield start, end, new_start, new_end
+            pairs = zip(range(start, end), range(new_start, new_end), strict=False)
+            count = min(end - start, new_end - new_start)
+            yield pairs, range(start + count, end), range(new_start + count, new_end)
 
 
 # --- what may relax -------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Finding,
@@ -33,11 +32,13 @@ from evalgate.values import Sentence
 from . import outcomes
 from .outcomes import (
     Check,
+    Judge,
     JudgeQuestion,
+    Key,
     Kind,
     Plan,
     Verdict,
-    VerdictSource,
+    judge_by,
 )
 from .shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
@@ -53,9 +54,7 @@ def plan_of(evidence: TrialView) -> Plan:
     return Plan.model_validate(evidence.case.ces)
 
 
-def result_of(
-    plan: Plan, evidence: TrialView, judge: VerdictSource
-) -> GoldenResult | ScenarioResult:
+def result_of(plan: Plan, evidence: TrialView, judge: Judge) -> GoldenResult | ScenarioResult:
     """The outcomes of a trial, from the judges' verdicts."""
     return outcomes.result_of(
         plan,
@@ -74,20 +73,24 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
 # --- verdicts of judges ---------------------------------------------------------------------------
 
 
-class StoredVerdicts(VerdictSource):
-    """The judges' verdicts, read back from the findings of a trial's grades: each question has one
-    finding, in order."""
+def stored_verdicts(grades: Mapping[str, Grade]) -> Judge:
+    """A judge that reads its verdicts back from the findings of a trial's grades: each question has
+    one finding, in order."""
+    findings_by_name = {
+        name: iter(
+            [
+                finding
+                for finding in grade.findings
+                if name in (outcomes.NAMED, outcomes.RUBRICS)
+                or finding.opinions
+                or finding.label in _SCORES
+            ]
+        )
+        for name, grade in grades.items()
+    }
 
-    def __init__(self, grades: Mapping[str, Grade]) -> None:
-        super().__init__({})
-        self._findings = {
-            name: iter([finding for finding in grade.findings if _is_reply(name, finding)])
-            for name, grade in grades.items()
-        }
-
-    def ask(self, question: JudgeQuestion) -> Verdict:
-        """The verdict of the next finding."""
-        finding = next(self._findings.get(_CRITERIA[question.kind], iter(())), None)
+    def read(question: JudgeQuestion) -> Verdict:
+        finding = next(findings_by_name.get(_CRITERIA[question.kind], iter(())), None)
         if finding is None:
             return outcomes.NO_VERDICT
         score = _SCORES.get(finding.label)
@@ -95,10 +98,7 @@ class StoredVerdicts(VerdictSource):
             score = None if finding.score is None else int(finding.score)
         return Verdict(score=score, explanation=str(finding.text))
 
-
-def _is_reply(name: str, finding: Finding) -> bool:
-    is_listed = name in (outcomes.NAMED, outcomes.RUBRICS)
-    return is_listed or bool(finding.opinions) or finding.label in _SCORES
+    return read
 
 
 # --- checks without a judge -----------------------------------------------------------------------
@@ -111,14 +111,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     unready = unready_reason(evidence)
     if unready is not None:
         return unready
-    plan = plan_of(evidence)
-    result = result_of(plan, evidence, VerdictSource({}))
-    return _grade_checks(
-        outcomes.checks(plan, result),
-        outcomes.EXPECTATIONS,
-        count=len(evidence.actual),
-        breakdown=_metrics(result) if isinstance(result, GoldenResult) else {},
-    )
+    return _grade_checks(evidence, outcomes.EXPECTATIONS, judge_by({}))
 
 
 def _metrics(result: GoldenResult) -> dict[str, float]:
@@ -145,16 +138,20 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
 
 
 def _grade_checks(
-    checks: Sequence[Check],
+    evidence: TrialView,
     criterion: str,
-    *,
-    count: int,
-    breakdown: Mapping[str, float],
+    judge: Judge,
     replies: Sequence[tuple[Finding, NotEvaluated | None]] = (),
 ) -> Grade:
     """The share of met checks of a criterion; skipped ones are shown and do not count.
 
     `replies`: for each question to a judge its finding, and the reason why there is no verdict."""
+    plan = plan_of(evidence)
+    result = result_of(plan, evidence, judge)
+    checks = outcomes.checks(plan, result)
+    breakdown = {}
+    if criterion == outcomes.EXPECTATIONS and isinstance(result, GoldenResult):
+        breakdown = _metrics(result)
     criterion_checks = [check for check in checks if check.criterion == criterion]
     judge_findings = [finding for finding, _ in replies]
     asked = {(finding.turn, finding.text) for finding in judge_findings}
@@ -169,7 +166,7 @@ def _grade_checks(
     )
     by_turn = tuple(
         _share(check for check in criterion_checks if check.turn == number)
-        for number in range(1, count + 1)
+        for number in range(1, len(evidence.actual) + 1)
     )
     unknown = next((check for check in criterion_checks if check.outcome is outcomes.UNKNOWN), None)
     failed = any(check.outcome is Outcome.FAIL for check in criterion_checks)
@@ -223,10 +220,10 @@ def grade_platform(evidence: TrialView) -> Grade:
     result = EvaluationResult.model_validate(evidence.platform)
     parts = result.golden_result or result.scenario_result or GoldenResult()
     findings = tuple(map(_finding, outcomes.checks(plan_of(evidence), parts)))
-    if result.evaluation_status in (Outcome.PASS, Outcome.FAIL):
-        is_passed = result.evaluation_status is Outcome.PASS
-        return Score(value=float(is_passed), findings=findings)
-    if result.evaluation_status is Outcome.SKIPPED:
+    status = result.evaluation_status
+    if status in (Outcome.PASS, Outcome.FAIL):
+        return Score(value=float(status is Outcome.PASS), findings=findings)
+    if status is Outcome.SKIPPED:
         return not_evaluated(Reason.SKIPPED, "ces_platform_skipped", findings=findings)
     return not_evaluated(Reason.NOTHING_RECORDED, "ces_no_outcome", findings=findings)
 
@@ -237,44 +234,26 @@ def grade_platform(evidence: TrialView) -> Grade:
 def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of the questions for a judge that pass. Each is a separate request with its own
     threshold. The share is unknown if one verdict is, unless another check failed."""
-    plan = plan_of(evidence)
     questions = [
         question
-        for question in outcomes.questions(plan, evidence.actual)
+        for question in outcomes.questions(plan_of(evidence), evidence.actual)
         if _CRITERIA[question.kind] == name
     ]
     results = ask.panel.vote_all(
         [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
-    replies = [
-        _verdict_of(question, result) for question, result in zip(questions, results, strict=True)
-    ]
-    verdicts = {
-        question.key: verdict for question, (verdict, _, _) in zip(questions, replies, strict=True)
-    }
-    checks = outcomes.checks(plan, result_of(plan, evidence, VerdictSource(verdicts)))
-    return _grade_checks(
-        checks,
-        name,
-        count=len(evidence.actual),
-        breakdown={},
-        replies=[(finding, lack) for _, finding, lack in replies],
-    )
-
-
-def _verdict_of(
-    question: JudgeQuestion, result: VoteResult
-) -> tuple[Verdict, Finding, NotEvaluated | None]:
-    answer = result.items[""]
-    turn = question.turn + 1 if question.turn >= 0 else None
-    subject = question.argument or question.expected[:200] or question.kind.value
-    finding = judged.finding_of(result, turn=turn, subject=subject)
-    label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
-    return (
-        Verdict(score=_SCORES.get(label), explanation=str(finding.text)),
-        finding,
-        judged.lack_of(answer, result.samples),
-    )
+    verdicts: dict[Key, Verdict] = {}
+    replies = []
+    for question, result in zip(questions, results, strict=True):
+        answer = result.items[""]
+        turn = question.turn + 1 if question.turn >= 0 else None
+        subject = question.argument or question.expected[:200] or question.kind.value
+        finding = judged.finding_of(result, turn=turn, subject=subject)
+        label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
+        explanation = str(finding.text)
+        verdicts[question.key] = Verdict(score=_SCORES.get(label), explanation=explanation)
+        replies.append((finding, judged.lack_of(answer, result.samples)))
+    return _grade_checks(evidence, name, judge_by(verdicts), replies)
 
 
 VERSION = "1"
@@ -460,25 +439,13 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
     )
 
 
-def _judged(
-    name: str, summary: str, labels: Mapping[str, bool], *, whole_conversation: bool = False
-) -> CriterionSpec:
-    return _spec(
-        name,
-        summary,
-        grade_judged,
-        Words(labels=labels, prompt_version=VERSION, is_of_conversation=whole_conversation),
-    )
+def _words(labels: Mapping[str, bool], *, whole_conversation: bool = False) -> Words:
+    return Words(labels=labels, prompt_version=VERSION, is_of_conversation=whole_conversation)
 
 
-def _listed(name: str, summary: str) -> CriterionSpec:
-    verdicts = Words(
-        labels=rubrics.LABELS,
-        prompt_version=rubrics.VERSION,
-        unit="rubric",
-        is_of_conversation=True,
-    )
-    return _spec(name, summary, grade_listed, verdicts)
+_PROPERTIES = Words(
+    labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", is_of_conversation=True
+)
 
 
 SPECS = (
@@ -496,29 +463,40 @@ SPECS = (
         build=lambda _options, _use, _services: grade_expectations,
         is_beyond_adk=True,
     ),
-    _judged(
+    _spec(
         outcomes.SIMILARITY,
         "share of a CES evaluation's expected answers and arguments met by meaning, as rated by a judge",
-        {word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()},
+        grade_judged,
+        _words({word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()}),
     ),
-    _judged(
+    _spec(
         outcomes.HALLUCINATION,
         "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
-        {word: score != 0 for word, score in _CLAIMS.items()},
+        grade_judged,
+        _words({word: score != 0 for word, score in _CLAIMS.items()}),
     ),
-    _listed(
+    _spec(
         outcomes.NAMED,
         "share of a CES evaluation's evaluation expectations met, as rated by a judge",
+        grade_listed,
+        _PROPERTIES,
     ),
-    _judged(
+    _spec(
         outcomes.GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
-        {word: score == 1 for word, score in _GOAL_WORDS.items()},
-        whole_conversation=True,
+        grade_judged,
+        _words({word: score == 1 for word, score in _GOAL_WORDS.items()}, whole_conversation=True),
     ),
-    _listed(outcomes.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
-    _listed(
+    _spec(
+        outcomes.GOALS,
+        "share of a simulation's goals reached in order, as rated by a judge",
+        grade_listed,
+        _PROPERTIES,
+    ),
+    _spec(
         outcomes.RUBRICS,
         "share of a CES scenario's rubrics met, as rated by a judge; informational",
+        grade_listed,
+        _PROPERTIES,
     ),
 )

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate.values import JsonObject, digest_of
 from .shapes import (
+    LOCAL_APP,
     MOST_TURNS,
     AgentTransfer,
     Chunk,
@@ -242,7 +243,7 @@ def expectation_id(prompt: str) -> str:
     return f"{slug}-{digest_of(prompt, 8)}"
 
 
-def golden_of(written: Conversation, common: Conversations, *, app: str) -> Evaluation:
+def golden_of(written: Conversation, common: Conversations) -> Evaluation:
     """The Evaluation that `cxas push-eval` makes of a conversation.
 
     Session parameters are set in the first turn, `variables` in each turn that has them: the run
@@ -250,21 +251,23 @@ def golden_of(written: Conversation, common: Conversations, *, app: str) -> Eval
     staged = {**common.common_session_parameters, **written.session_parameters}
     turns = []
     for turn in written.turns:
-        turns.append(_turn(turn, {**staged, **turn.variables}, app=app))
+        turns.append(_turn(turn, {**staged, **turn.variables}))
         staged = {}
     prompts = (*common.common_expectations, *written.expectations)
     return Evaluation(
         display_name=written.conversation,
         tags=written.tags,
-        golden=Golden(turns=tuple(turns), evaluation_expectations=_names(prompts, app)),
+        golden=Golden(turns=tuple(turns), evaluation_expectations=_names(prompts)),
     )
 
 
-def _names(prompts: Iterable[str], app: str) -> tuple[str, ...]:
-    return tuple(f"{app}/evaluationExpectations/{expectation_id(prompt)}" for prompt in prompts)
+def _names(prompts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(
+        f"{LOCAL_APP}/evaluationExpectations/{expectation_id(prompt)}" for prompt in prompts
+    )
 
 
-def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
+def _turn(turn: WrittenTurn, variables: JsonObject) -> GoldenTurn:
     steps = [Step(user_input=SessionInput(variables=variables))] if variables else []
     user_input = (
         SessionInput(event=Event(event="welcome"))
@@ -280,12 +283,16 @@ def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     for number, call in enumerate(turn.tool_calls, start=1):
         agent = call.args.get("agent") or call.agent
         if call.action == TRANSFER and isinstance(agent, str) and agent:
-            target_agent = agent if agent.startswith("projects/") else f"{app}/agents/{agent}"
+            target_agent = agent if agent.startswith("projects/") else f"{LOCAL_APP}/agents/{agent}"
             expected.append(
                 GoldenExpectation(agent_transfer=AgentTransfer(target_agent=target_agent))
             )
             continue
-        tool = call.action if call.action.startswith("projects/") else f"{app}/tools/{call.action}"
+        tool = (
+            call.action
+            if call.action.startswith("projects/")
+            else f"{LOCAL_APP}/tools/{call.action}"
+        )
         expected_call = ToolCall(tool=tool, id=f"call-{number}", args=call.args)
         expected.append(GoldenExpectation(tool_call=expected_call))
         if call.output is not None:
@@ -295,14 +302,17 @@ def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     return GoldenTurn(steps=(*steps, *(Step(expectation=expectation) for expectation in expected)))
 
 
-def scenario_of(simulation: Simulation, *, app: str) -> Evaluation:
+def scenario_of(simulation: Simulation) -> Evaluation:
     """A simulation as a scenario whose task is its steps in order. `inject_variables` of the first
     step are set from the start; those of later steps have no effect."""
     steps = simulation.steps
     turns = simulation.max_turns or sum(step.max_turns for step in steps)
-    task = "Follow these goals in order, one after another:\n" + "\n".join(
-        _step_text(number, step) for number, step in enumerate(steps, start=1)
-    )
+    task = "Follow these goals in order, one after another:"
+    for number, step in enumerate(steps, start=1):
+        utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
+        done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
+        texts = (f"\n{number}.", utterance, step.goal, step.response_guide, done)
+        task += " ".join(filter(None, texts))
     return Evaluation(
         display_name=simulation.name,
         scenario=Scenario(
@@ -310,26 +320,17 @@ def scenario_of(simulation: Simulation, *, app: str) -> Evaluation:
             max_turns=min(turns, MOST_TURNS),
             variable_overrides={**simulation.session_parameters, **steps[0].inject_variables},
             user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED,
-            evaluation_expectations=_names(simulation.expectations, app),
+            evaluation_expectations=_names(simulation.expectations),
         ),
     )
 
 
-def _step_text(number: int, step: Goal) -> str:
-    utterance = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
-    done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
-    texts = (f"{number}.", utterance, step.goal, step.response_guide, done)
-    return " ".join(filter(None, texts))
-
-
 def goal_texts(simulation: Simulation) -> tuple[str, ...]:
     """The goals of a simulation in order, as properties of its conversation."""
-    return tuple(
-        _goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal
-    )
-
-
-def _goal(number: int, step: Goal) -> str:
-    done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
-    order_sentence = f" Goal {number - 1} was reached before it." if number > 1 else ""
-    return f"Goal {number} was reached: {step.goal}{done}{order_sentence}"
+    texts = []
+    for number, step in enumerate(simulation.steps, start=1):
+        criteria = step.success_criteria
+        done = f" It counts as reached when: {criteria}" if criteria else ""
+        order = f" Goal {number - 1} was reached before it." if number > 1 else ""
+        texts += [f"Goal {number} was reached: {step.goal}{done}{order}"] if step.goal else []
+    return tuple(texts)

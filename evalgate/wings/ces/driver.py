@@ -237,12 +237,11 @@ class CesConversation(Turns):
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         setup = self.begin()
-        initial_state = (
-            dict(self._case.session.state) if self._case.session and not self.done else {}
-        )
+        session = self._case.session
+        initial_state = session.state if session and not self.done else {}
         state = {
             name: value
-            for name, value in (initial_state | dict(setup.state)).items()
+            for name, value in {**initial_state, **setup.state}.items()
             if name not in self._variables or self._variables[name] != value
         }
         self._variables |= state
@@ -255,7 +254,7 @@ class CesConversation(Turns):
         start_s = time.monotonic()
         try:
             with self.watch:
-                answer = self._live.call(
+                response = self._live.call(
                     "POST",
                     f"{self._config['session']}:runSession",
                     body={"config": config, "inputs": inputs},
@@ -267,7 +266,7 @@ class CesConversation(Turns):
             message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
             raise self.failed(kind, message, retry_after_s=failed.retry_after_s) from None
         invocation = self._invocation(
-            user_content, answer, Timings(total_s=time.monotonic() - start_s)
+            user_content, response, Timings(total_s=time.monotonic() - start_s)
         )
         self.done.append(invocation)
         return invocation
@@ -276,8 +275,8 @@ class CesConversation(Turns):
         """The session's variables that the app reported; None if it reported none."""
         return dict(self._variables) if self._has_variables else None
 
-    def _invocation(self, user_content: Content, answer: Json, timings: Timings) -> Invocation:
-        outputs = answer.get("outputs")
+    def _invocation(self, user_content: Content, response: Json, timings: Timings) -> Invocation:
+        outputs = response.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
         texts = [str(output["text"]) for output in outputs if output.get("text")]
@@ -296,11 +295,9 @@ class CesConversation(Turns):
         variables = _variables_in(messages)
         self._variables |= variables or {}
         self._has_variables |= variables is not None
-        events = list(filter(None, map(_event, (*messages, *call_messages))))
-        # the answer to the user, in place of the texts of outputs
-        if last_content := _take_answer(events):
-            last_parts = last_content.parts
-            texts = ["".join(part.text for part in last_parts if isinstance(part, Text))]
+        events, answer = _events_and_answer((*messages, *call_messages))
+        if answer is not None:  # in place of the texts of outputs
+            texts = ["".join(part.text for part in answer.parts if isinstance(part, Text))]
         final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
         has_state = self._has_variables and self._case.ces is not None
         return Invocation(
@@ -339,13 +336,13 @@ def _variables_in(messages: Iterable[Json]) -> JsonObject | None:
     return None
 
 
-def _take_answer(events: list[Event]) -> Content | None:
-    """The last event's content, taken off the events if it is only text."""
+def _events_and_answer(messages: Iterable[Json]) -> tuple[list[Event], Content | None]:
+    """The events of messages, and the answer: the content of the last event if it is only text."""
+    events = list(filter(None, map(_event, messages)))
     content = events[-1].content if events else None
     if content is None or not all(isinstance(part, Text) for part in content.parts):
-        return None
-    events.pop()
-    return content
+        return events, None
+    return events[:-1], content
 
 
 def _parts(chunk: Json) -> list[Part]:
@@ -387,9 +384,9 @@ def _display_name(tool: Json) -> str:
 def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
     """The messages of an earlier turn, for the `historicalContexts` of a session."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
-    contents = [event.content for event in turn.steps if event.content is not None]
-    for content in (*contents, *([turn.final_response] if turn.final_response else ())):
-        yield {"role": "agent", "chunks": _chunks(content, app)}
+    for content in (*(event.content for event in turn.steps), turn.final_response):
+        if content is not None:
+            yield {"role": "agent", "chunks": _chunks(content, app)}
 
 
 def _chunks(content: Content, app: str) -> list[JsonObject]:
@@ -430,7 +427,9 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
             responses.append(chunk["toolResponse"])
         elif chunk.keys().isdisjoint({"toolCall", "agentTransfer"}):
             inputs.append(chunk)
-    return [*inputs, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
+    if responses:
+        inputs.append({"toolResponses": {"toolResponses": responses}})
+    return inputs
 
 
 # --- evaluations that the platform runs -----------------------------------------------------------
@@ -570,8 +569,7 @@ def _stored_turns(conversation: Json) -> list[Invocation]:
         messages = [message for message in turn.get("messages", ()) if isinstance(message, dict)]
         if variables := _variables_in(messages):
             state = {**(state or {}), **variables}
-        events = list(filter(None, map(_event, messages)))
-        answer = _take_answer(events)
+        events, answer = _events_and_answer(messages)
         user_messages = [
             part
             for message in messages

@@ -138,7 +138,7 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
     for path in mask:
         value: Any = body
         for key in path:
-            value = value.get(key) if isinstance(value, dict | Mapping) else None
+            value = value.get(key) if isinstance(value, Mapping) else None
         _put(resource, list(path), value, shape)
     return resource
 
@@ -181,9 +181,9 @@ def edited(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> 
     tree = _json_tree(text) if is_json else _yaml_tree(text)
     for step in path:
         tree = next(node for name, node in tree.members if name == str(step))
-    edits: list[tuple[int, int, str]] = []
-    _FileEditor(text, edits, is_json=is_json).change(tree, old, new)
-    for start, end, put in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+    editor = _FileEditor(text, is_json=is_json)
+    editor.change(tree, old, new)
+    for start, end, put in sorted(editor.edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + put + text[end:]
     return text
 
@@ -218,22 +218,21 @@ def _yaml_tree(text: str) -> _Node:
     def node(value: Any, at: int) -> _Node:
         start = value.start_mark.index
         end = value.end_mark.index
-        is_map = isinstance(value, pyyaml.MappingNode)
-        is_list = isinstance(value, pyyaml.SequenceNode)
-        parent = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
-        parent.is_block = (is_map or is_list) and not value.flow_style
-        if is_map:
+        kinds = {pyyaml.MappingNode: "dict", pyyaml.SequenceNode: "list"}
+        parent = _Node(start, end, kinds.get(type(value), "other"), at=at)
+        parent.is_block = parent.kind != "other" and not value.flow_style
+        if parent.kind == "dict":
             parent.members = [
                 (str(key.value), node(child, key.start_mark.index)) for key, child in value.value
             ]
-        elif is_list:
+        elif parent.kind == "list":
             for number, child in enumerate(value.value):
                 begin = child.start_mark.index
                 item = node(child, text.rfind("-", 0, begin) if parent.is_block else begin)
                 parent.members.append((str(number), item))
         if parent.is_block and parent.members:  # PyYAML counts the blanks and comments behind to it
             parent.end = parent.members[-1][1].end
-        elif not is_map and not is_list and getattr(value, "style", None) in ("|", ">"):
+        elif parent.kind == "other" and value.style in ("|", ">"):
             parent.end = len(text[:end].rstrip())
         return parent
 
@@ -241,9 +240,11 @@ def _yaml_tree(text: str) -> _Node:
 
 
 class _FileEditor:
-    def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
+    """`edits`: ranges of the text, with the text that replaces each."""
+
+    def __init__(self, text: str, *, is_json: bool) -> None:
+        self.edits: list[tuple[int, int, str]] = []
         self._text = text
-        self._edits = edits
         self._is_json = is_json
         indent = re.search(r"\n([ \t]+)\S", text)
         self._unit = indent[1] if indent else None
@@ -257,51 +258,39 @@ class _FileEditor:
             change = self._change_object if node.kind == "dict" else self._change_list
             change(node, old, new)
         else:
-            self._edits.append((node.start, node.end, self._value(new, node)))
+            self.edits.append((node.start, node.end, self._value(new, node)))
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
         members = dict(node.members)
-        removed_parts = []
-        additions = {}
+        removed_parts: set[str] = set()
+        additions: list[tuple[str, Any]] = []
         for key in dict.fromkeys((*old, *new)):
-            name = next(
-                (
-                    spelling
-                    for spelling in (key, to_snake(key), to_camel(key))
-                    if spelling in members
-                ),
-                None,
-            )
-            if key not in new:
-                removed_parts += [name] if name is not None else []
-            elif name is None:
-                additions[key] = new[key]
-            else:
+            spellings = (key, to_snake(key), to_camel(key))
+            name = next((spelling for spelling in spellings if spelling in members), None)
+            if name is None:
+                additions += [(key, new[key])] if key in new else []
+            elif key in new:
                 self.change(members[name], old.get(key), new[key])
+            else:
+                removed_parts.add(name)
+        numbers = range(len(node.members))
+        removed_numbers = [number for number in numbers if node.members[number][0] in removed_parts]
         if len(removed_parts) == len(node.members):
-            self._edits[:] = [edit for edit in self._edits if not node.start <= edit[0] < node.end]
-            self._edits.append((node.start, node.end, self._value(new, node)))
+            self.edits = [edit for edit in self.edits if not node.start <= edit[0] < node.end]
+            self.edits.append((node.start, node.end, self._value(new, node)))
             return
-        self._remove(
-            node, [number for number, (name, _) in enumerate(node.members) if name in removed_parts]
-        )
-        last = max(
-            number for number, (name, _) in enumerate(node.members) if name not in removed_parts
-        )
-        self._add(node, last, list(additions.items()))
+        self._remove(node, removed_numbers)
+        last = max(number for number in numbers if number not in removed_numbers)
+        self._add(node, last, additions)
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
         removed: list[int] = []
-        for start, end, begin, stop in compare.differing(old, new):
-            pairs = min(end - start, stop - begin)
-            for number in range(pairs):
-                self.change(
-                    node.members[start + number][1], old[start + number], new[begin + number]
-                )
-            removed += range(start + pairs, end)
-            if stop - begin > pairs:
-                items = [("", element) for element in new[begin + pairs : stop]]
-                self._add(node, start + pairs - 1, items)
+        for pairs, removed_numbers, added_numbers in compare.differing(old, new):
+            for number, new_number in pairs:
+                self.change(node.members[number][1], old[number], new[new_number])
+            removed += removed_numbers
+            items = [("", new[number]) for number in added_numbers]
+            self._add(node, removed_numbers.start - 1, items)
         self._remove(node, removed)
 
     def _remove(self, node: _Node, gone: Sequence[int]) -> None:
@@ -319,12 +308,12 @@ class _FileEditor:
             start = self._text.rfind("\n", 0, first.at) + 1
             if node.is_block and not self._text[start : first.at].strip():
                 end = self._text.find("\n", last.end)
-                self._edits.append((start, len(self._text) if end < 0 else end + 1, ""))
+                self.edits.append((start, len(self._text) if end < 0 else end + 1, ""))
             # in block YAML `- key: value`: the next member moves up to the dash
             elif behind is not None:
-                self._edits.append((first.at, behind, ""))
+                self.edits.append((first.at, behind, ""))
             else:
-                self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
+                self.edits.append((node.members[run[0] - 1][1].end, last.end, ""))
 
     def _add(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
         """Insert members after member number `position`; -1: before all."""
@@ -337,13 +326,17 @@ class _FileEditor:
         indent = lead if is_on_line else " " * column
         at = neighbor.at if position < 0 else neighbor.end
         if node.is_block:
-            text = "\n".join(f"{indent}{self._member(key, value, indent)}" for key, value in items)
+            blocks = [
+                pyyaml.safe_dump({key: value} if key else [value], **_BLOCK).rstrip("\n")
+                for key, value in items
+            ]
+            text = "\n".join(blocks).replace("\n", f"\n{indent}")
             if position < 0:
-                text = f"{text.lstrip()}\n{indent}"
+                text = f"{text}\n{indent}"
             else:
                 line_end = self._text.find("\n", at)
                 at = len(self._text) if line_end < 0 else line_end
-                text = f"\n{text}"
+                text = f"\n{indent}{text}"
         else:
             between = f",\n{indent}" if is_on_line else ", "
             text = between.join(
@@ -352,12 +345,7 @@ class _FileEditor:
                 for key, value in items
             )
             text = text + between if position < 0 else between + text
-        self._edits.append((at, at, text))
-
-    def _member(self, key: str, value: Any, indent: str) -> str:
-        """A line or lines of block YAML."""
-        block: str = pyyaml.safe_dump({key: value} if key else [value], **_BLOCK).rstrip("\n")
-        return block.replace("\n", f"\n{indent}")
+        self.edits.append((at, at, text))
 
     def _value(self, value: Any, node: _Node) -> str:
         line = self._text.rfind("\n", 0, node.at) + 1

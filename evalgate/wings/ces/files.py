@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +28,7 @@ from .read import (
     AppEvaluation,
     Kind,
     Library,
+    Reading,
     Resource,
 )
 from .resources import ID, Resources
@@ -35,56 +36,47 @@ from .resources import ID, Resources
 
 @frozen_dataclass
 class Difference:
-    """A difference in one resource: only one side has it, or its fields differ. It includes the
-    relaxations among them."""
+    """A difference in one resource: only one side has it, or its fields differ."""
 
     kind: Kind
     title: str
     only_in: str = ""  # old, new
     changes: tuple[FieldChange, ...] = ()
-    relaxations: tuple[str, ...] = ()
+
+    @property
+    def relaxed_reasons(self) -> tuple[str, ...]:
+        """What of it may relax."""
+        if self.only_in == "old":
+            return (compare.removed(self.kind),)
+        return compare.relaxed_reasons(self.changes)
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(
-                file
-                for file in path.rglob("*")
-                if file.name.endswith(read.ENDINGS) and file.is_file()
-            )
-        elif path.exists():
-            yield path
-        else:
-            raise ConfigError("the file does not exist", place=Place(str(path)))
-
-
-def _text(path: Path) -> str:
-    data = walk.read_user_file(path, label=str(path))
-    text = plain.decode(data, file=str(path))
-    if isinstance(text, Problem):
-        raise ConfigError.collected([text])
-    return text
-
-
-def library(paths: Iterable[Path]) -> Library:
-    """The CES files of the paths. Raises ConfigError if a file is broken, or none is a CES file."""
-    root_paths = tuple(paths)
-    texts = {str(path): _text(path) for path in _files(root_paths)}
-    named_paths = {str(path) for path in root_paths}
-    of_ces = {
-        file: text
-        for file, text in texts.items()
-        if file in named_paths or read.kind_of(text, file=file)
-    }
-    ces_library = read.library(of_ces)
+def library(path: Path) -> Library:
+    """The CES files in a folder, or a file. Raises ConfigError if a file is broken, or none is a
+    CES file."""
+    if not path.exists():
+        raise ConfigError("the file does not exist", place=Place(str(path)))
+    paths = [path]
+    if path.is_dir():
+        paths = sorted(
+            file for file in path.rglob("*") if file.name.endswith(read.ENDINGS) and file.is_file()
+        )
+    texts: dict[str, str] = {}
+    for file_path in paths:
+        file = str(file_path)
+        text = plain.decode(walk.read_user_file(file_path, label=file), file=file)
+        if isinstance(text, Problem):
+            raise ConfigError.collected([text])
+        if file_path == path or read.kind_of(text, file=file):
+            texts[file] = text
+    ces_library = read.library(texts)
     if errors_in(ces_library.problems):
         raise ConfigError.collected(ces_library.problems)
-    if not of_ces:
-        raise ConfigError(f"no CES file in {words.listed(map(str, root_paths))}")
+    if not texts:
+        raise ConfigError(f"no CES file in {path}")
     return ces_library
 
 
@@ -93,14 +85,12 @@ def library(paths: Iterable[Path]) -> Library:
 
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
     """The differences between two versions of files, and the warnings of both."""
-    libraries = [library([path]) for path in (old, new)]
+    libraries = [library(path) for path in (old, new)]
     resource_differences: list[Difference] = []
     for pair in pairs(*map(_compared, libraries)):
         resource = pair[1] or pair[0]
         assert resource is not None
-        old_content, right = (
-            None if version is None else shapes.content_of(version.message) for version in pair
-        )
+        old_content, right = (None if version is None else version.content for version in pair)
         resource_differences += _difference(resource, old_content, right)
     return resource_differences, tuple(
         problem for ces_library in libraries for problem in ces_library.problems
@@ -272,12 +262,12 @@ class AppFiles:
                 (pair, difference)
                 for difference in _difference(pair, pair.app_content, new_content)
             ]
-        relaxing = [difference for _, difference in changed if difference.relaxations]
+        relaxing = [difference for _, difference in changed if difference.relaxed_reasons]
         if no_relaxing and relaxing:
             reasons = [
                 f"{difference.kind} {difference.title}: {relaxation}"
                 for difference in relaxing
-                for relaxation in difference.relaxations
+                for relaxation in difference.relaxed_reasons
             ]
             raise ConfigError(
                 f"nothing was pushed, because it may relax (`--no-relaxing`): {'; '.join(reasons)}"
@@ -304,7 +294,11 @@ class AppFiles:
                 for kind in WRITABLE
             }
             app = self._live.get(self.app)
-            self._learn_names(app_pairs)
+            # the names for display names, which an export has instead of names
+            for kind, of_kind in app_pairs.items():
+                self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in of_kind}
+            used_text = json.dumps([resource.content for resource in self._library.of(*WRITABLE)])
+            self._names |= live.find_names(self._live, self.app, used_text)
         joined_pairs: list[Pair] = []
         for kind in WRITABLE:
             file_pairs = map(self._of_file, self._library.of(kind))
@@ -315,7 +309,7 @@ class AppFiles:
 
     def _of_file(self, resource: Resource) -> Pair:
         """A resource of the files in the form of the app."""
-        content = live.move_to_app(shapes.content_of(resource.message), self.app, self._names)
+        content = live.move_to_app(resource.content, self.app, self._names)
         return Pair(
             kind=resource.kind,
             title=resource.title,
@@ -328,49 +322,30 @@ class AppFiles:
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """The pair of app.json and the app's settings."""
-        files = [
-            file for file, reading in self._library.readings.items() if reading.kind is Kind.APP
-        ]
-        if len(files) > 1:
+        readings = {
+            file: reading
+            for file, reading in self._library.readings.items()
+            if reading.kind is Kind.APP
+        }
+        if len(readings) > 1:
             raise ConfigError(
-                f"more than one app: {words.listed(files)}",
+                f"more than one app: {words.listed(readings)}",
                 hint="Name the folder of the one that is meant.",
             )
+        file, reading = next(iter(readings.items()), ("", Reading(kind=Kind.APP, raw={})))
         # the other fields of an app are not ours
         fields = shapes.fields_of(AppEvaluation)
-        app_pair = _read({key: value for key, value in raw.items() if key in fields}, Kind.APP)
-        file_settings = None
-        my_etag = ""
-        if files:
-            reading = self._library.readings[files[0]]
-            app_settings = shapes.content_of(reading.app) if reading.app else {}
-            file_settings = live.move_to_app(app_settings, self.app, self._names)
-            my_etag = str(reading.raw.get("etag", ""))
-        if not app_pair.app_content and not file_settings:
-            return []
-        title = str(raw.get("displayName") or self.app)
-        etag = str(raw.get("etag", ""))
-        file = files[0] if files else ""
-        return [
-            replace(
-                app_pair,
-                title=title,
-                name=self.app,
-                etag=etag,
-                file=file,
-                file_content=file_settings or None,
-                my_etag=my_etag,
-            )
-        ]
-
-    def _learn_names(self, app_pairs: Mapping[Kind, Sequence[Pair]]) -> None:
-        """The names for display names, which an export has instead of names."""
-        for kind, pairs in app_pairs.items():
-            self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in pairs}
-        used_text = json.dumps(
-            [shapes.content_of(resource.message) for resource in self._library.of(*WRITABLE)]
+        settings = shapes.content_of(reading.app) if reading.app else {}
+        app_pair = replace(
+            _read({key: value for key, value in raw.items() if key in fields}, Kind.APP),
+            title=str(raw.get("displayName") or self.app),
+            name=self.app,
+            etag=str(raw.get("etag", "")),
+            file=file,
+            file_content=live.move_to_app(settings, self.app, self._names) or None,
+            my_etag=str(reading.raw.get("etag", "")),
         )
-        self._names |= live.find_names(self._live, self.app, used_text)
+        return [app_pair] if app_pair.app_content or app_pair.file_content else []
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -402,10 +377,13 @@ class AppFiles:
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content
 
+    def _path_of_pull(self, name: str, etag: str) -> Path:
+        return self._files.inside(f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json")
+
     def _last_pull(self, pair: Pair) -> JsonObject:
         """The file's content after the last pull or push; empty if unknown."""
         try:
-            path = self._files.inside(_record(pair.name, pair.my_etag))
+            path = self._path_of_pull(pair.name, pair.my_etag)
             return dict(json.loads(path.read_text("utf-8"))["content"])
         except (OSError, ValueError, LookupError, TypeError):
             return {}
@@ -413,32 +391,28 @@ class AppFiles:
     def _note_base(self, name: str, etag: str, content: JsonObject) -> None:
         """Save the app's content under its etag."""
         record = {"name": name, "etag": etag, "content": content}
-        path = self._files.inside(_record(name, etag))
+        path = self._path_of_pull(name, etag)
         output.make_folder(path.parent)
         output.write_file(path, [json.dumps(record) + "\n"])
 
     def _write_to_file(self, pair: Pair, content: JsonObject) -> None:
         """Write the content to the pair's file. Raises Refused."""
-        new_content = {**content, "name": pair.name, "etag": pair.etag}
+        new = {**content, "name": pair.name, "etag": pair.etag}
         if pair.file_content is None:
-            self._write_new(pair, new_content)
-        else:
-            self._edit_file(pair, new_content)
-        self._note_base(pair.name, pair.etag, pair.app_content or {})
-
-    def _write_new(self, pair: Pair, new: JsonObject) -> None:
-        if pair.kind is Kind.APP:
             file = "app.json"
-            if (self._files.root / file).exists():
+            if pair.kind is not Kind.APP:
+                file = self._files.new_file(self._files.library(), pair.kind, pair.title)
+            elif (self._files.root / file).exists():
                 raise Refused(
                     "ALREADY_EXISTS",
                     "app.json says nothing of evaluations: add `evaluationSettings: {}`",
                 )
+            first = ("name", "displayName", "etag", "description", "tags")
+            ordered = {key: new[key] for key in first if key in new} | dict(sorted(new.items()))
+            self._files.save(file, json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
         else:
-            file = self._files.new_file(self._files.library(), pair.kind, pair.title)
-        first = ("name", "displayName", "etag", "description", "tags")
-        ordered = {**{key: new[key] for key in first if key in new}, **dict(sorted(new.items()))}
-        self._files.save(file, json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
+            self._edit_file(pair, new)
+        self._note_base(pair.name, pair.etag, pair.app_content or {})
 
     def _write_to_app(self, pair: Pair, *, overwrite: bool) -> None:
         """Write the file's content to the app: all of it if the app lacks the resource, otherwise
@@ -447,23 +421,17 @@ class AppFiles:
         if pair.kind is Kind.APP:
             content = {**(pair.app_content or {}), **content}
         with _errors_explained():
-            resource = (
-                self._create(pair, content)
-                if pair.app_content is None
-                else self._update(pair, content, overwrite=overwrite)
-            )
+            if pair.app_content is None:
+                collection = COLLECTION_OF[pair.kind]
+                own_id = pair.name.rpartition("/")[2]
+                resource_id = own_id if ID.fullmatch(own_id) else ""
+                resource = self._live.create(self.app, collection, content, resource_id=resource_id)
+                self._names[collection, pair.title] = str(resource["name"])
+            else:
+                resource = self._update(pair, content, overwrite=overwrite)
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
         self._note_base(identity["name"], identity["etag"], content)
         self._edit_file(pair, {**(pair.file_content or {}), **identity}, names_only=True)
-
-    def _create(self, pair: Pair, content: JsonObject) -> JsonObject:
-        collection = COLLECTION_OF[pair.kind]
-        own_id = pair.name.rpartition("/")[2]
-        resource = self._live.create(
-            self.app, collection, content, resource_id=own_id if ID.fullmatch(own_id) else ""
-        )
-        self._names[collection, pair.title] = str(resource["name"])
-        return resource
 
     def _update(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
         paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
@@ -509,10 +477,6 @@ class AppFiles:
             self._files.save(pair.file, new_text)
 
 
-def _record(name: str, etag: str) -> str:
-    return f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json"
-
-
 def _read(raw: Json, kind: Kind) -> Pair:
     """A resource of the app, unchanged. Raises ConfigError if it cannot be read."""
     name = str(raw.get("name", ""))
@@ -551,15 +515,9 @@ def _difference(
 ) -> Iterator[Difference]:
     """The difference between the two sides of a resource; none if they are equal."""
     if old is None or new is None:
-        yield Difference(
-            kind=of.kind,
-            title=of.title,
-            only_in="new" if old is None else "old",
-            relaxations=(compare.removed(of.kind),) if new is None else (),
-        )
+        yield Difference(kind=of.kind, title=of.title, only_in="new" if old is None else "old")
     elif changes := tuple(compare.changes(old, new)):
-        relaxations = compare.relaxed_reasons(changes)
-        yield Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)
+        yield Difference(kind=of.kind, title=of.title, changes=changes)
 
 
 _APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
@@ -567,19 +525,16 @@ _APP_HINT = "Name it: --app projects/P/locations/L/apps/A"
 
 def _app_name(library: Library) -> str:
     """The app that the files name. Raises ConfigError if they name none, or several."""
-    apps = library.app_names - {read.LOCAL_APP}
-    documents = [
-        reading.raw
+    apps = library.app_names - {shapes.LOCAL_APP}
+    apps |= {
+        str(reading.raw["name"])
         for reading in library.readings.values()
         if reading.kind is Kind.APP and reading.raw.get("name")
-    ]
-    apps |= {str(document["name"]) for document in documents}
-    if len(apps) != 1:
-        message = (
-            f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
-        )
-        raise ConfigError(message, hint=_APP_HINT)
-    return apps.pop()
+    }
+    if len(apps) == 1:
+        return apps.pop()
+    message = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+    raise ConfigError(message, hint=_APP_HINT)
 
 
 _REFUSALS = frozenset(

@@ -4,6 +4,7 @@ in all others."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import filterfalse, islice
 
 from evalgate import agents, errors
@@ -51,7 +52,7 @@ class CesLibrary(FormatFiles):
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
         sets, set_problems = cases.eval_sets(self.library, selected_ids=selected_ids)
         deciding_kinds = (*cases.RUN, Kind.APP)
-        of_run = [
+        problems = [
             problem
             for file, reading in self.library.all_files.items()
             for problem in self.problems
@@ -59,7 +60,13 @@ class CesLibrary(FormatFiles):
             and problem.place is not None
             and problem.place.file == file
         ]
-        return sets, (*of_run, *set_problems, *not_run(self.library))
+        problems += set_problems
+        tests = self.library.of(Kind.TOOL_TESTS)
+        if tests:
+            message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
+            hint = "`evalgate list` shows them, `evalgate validate` checks them."
+            problems.append(errors.warning("ces-not-run", message, tests[0].place, hint))
+        return sets, tuple(problems)
 
     def holds_cases(self, file: str) -> bool:
         """True if files of this kind run."""
@@ -69,12 +76,14 @@ class CesLibrary(FormatFiles):
         """The criteria that the evaluations name; for a scenario also one for its end, since CES
         allows an unfinished conversation. If the platform runs them, only its outcome decides."""
         listed = tuple(cases_of_file)
+        used_names = {name for case in listed for name in case.criteria or ()}
         is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
             if is_led or name == outcomes.RUBRICS
             else CriterionUse(name=name, threshold=1.0)
-            for name in cases.deciding(listed)
+            for name in outcomes.CRITERIA
+            if name in used_names
         ]
         if is_led:
             return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
@@ -84,7 +93,7 @@ class CesLibrary(FormatFiles):
 
     def evaluation_count(self) -> int:
         """The number of evaluations, including tool tests."""
-        return len(self.library.tests)
+        return len(self.library.of(Kind.EVALUATION, *read.CXAS))
 
     def lines(self, *, measured_files: Collection[str]) -> Iterator[str]:
         """Each file with its contents."""
@@ -119,56 +128,6 @@ def described(resource: Resource) -> str:
         case _:
             description = str(resource.kind)
     return ", ".join((description, *getattr(resource.message, "tags", ())))
-
-
-def not_run(library: read.Library) -> tuple[Problem, ...]:
-    """The resources that do not run: tool tests, since no driver has a tool without its agent."""
-    tests = library.of(Kind.TOOL_TESTS)
-    if not tests:
-        return ()
-    message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
-    return (
-        errors.warning(
-            "ces-not-run",
-            message,
-            tests[0].place,
-            "`evalgate list` shows them, `evalgate validate` checks them.",
-        ),
-    )
-
-
-def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]) -> CesLibrary:
-    """Read the `chosen` files, with their problems and those of the files that apply to them. They
-    may refer to any of the `files`."""
-    texts = dict[str, str]()
-    problems = list[Problem]()
-    for key in files if chosen else ():
-        data = tree.read(key, largest=LARGEST_BYTES)
-        text = plain.decode(data, file=key)
-        if isinstance(text, Problem):
-            problems.append(text)
-        else:
-            texts[key] = text
-    ces_library = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
-    readings = ces_library.readings
-    apps = {read.app_folder(file) for file in chosen}
-    reported_files = {
-        *chosen,
-        *(
-            file
-            for file, reading in readings.items()
-            if reading.kind in read.APPLIES and read.app_folder(file) in apps
-        ),
-    }
-    beside = without(readings, chosen)
-    return CesLibrary(
-        library=read.Library(readings=without(readings, beside), beside=beside),
-        problems=tuple(
-            problem
-            for problem in (*problems, *ces_library.problems)
-            if problem.place and problem.place.file in reported_files
-        ),
-    )
 
 
 class CesFormat(Format):
@@ -217,8 +176,36 @@ class CesFormat(Format):
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> CesLibrary:
-        """The chosen files, which may refer to any of the `files`."""
-        return library(tree, files, chosen=chosen)
+        """Read the `chosen` files, with their problems and those of the files that apply to them.
+        They may refer to any of the `files`."""
+        texts = dict[str, str]()
+        problems = list[Problem]()
+        for key in files if chosen else ():
+            text = plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
+            if isinstance(text, Problem):
+                problems.append(text)
+            else:
+                texts[key] = text
+        ces_library = read.library(texts, folders=partial(walk.folder_names, tree.root))
+        readings = ces_library.readings
+        apps = {read.app_folder(file) for file in chosen}
+        reported_files = {
+            *chosen,
+            *(
+                file
+                for file, reading in readings.items()
+                if reading.kind in read.APPLIES and read.app_folder(file) in apps
+            ),
+        }
+        beside = without(readings, chosen)
+        return CesLibrary(
+            library=read.Library(readings=without(readings, beside), beside=beside),
+            problems=tuple(
+                problem
+                for problem in (*problems, *ces_library.problems)
+                if problem.place and problem.place.file in reported_files
+            ),
+        )
 
     def why_unchanged(self, text: str, *, file: str) -> str:
         """The reason for an evaluation, which only people and assistants edit; otherwise ""."""

@@ -44,7 +44,6 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-        self.message = message
         self.status = status
         self.retry_after_s = retry_after_s
 
@@ -233,7 +232,8 @@ def move_to_app(value: Any, app: str, names: Mapping[tuple[str, str], str], key:
     if isinstance(value, str) and (key == "name" or key in _REFERENCES):
         match = APP_NAME.match(value)
         if match:
-            return app + value[match.end() :] if value[match.end() :][:1] in ("", "/") else value
+            below = value[match.end() :]
+            return app + below if below[:1] in ("", "/") else value
         return names.get((_REFERENCES.get(key, ""), value), value)
     return value
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -139,7 +139,7 @@ class Plan(Proto):
     def app(self) -> str:
         """The app that it belongs to."""
         head, mark, _ = self.evaluation.name.partition("/evaluations/")
-        return head if mark else read.LOCAL_APP
+        return head if mark else shapes.LOCAL_APP
 
     @property
     def name(self) -> str:
@@ -360,31 +360,32 @@ Verdicts = Mapping[Key, Verdict]
 NO_VERDICT = Verdict()
 
 
-class VerdictSource:
-    """Answers questions by verdicts, and keeps the questions."""
+Judge: TypeAlias = Callable[[JudgeQuestion], Verdict]
+"""Answers a question by a verdict."""
 
-    def __init__(self, verdicts: Verdicts) -> None:
-        self._verdicts = verdicts
-        self.questions: list[JudgeQuestion] = []
 
-    def ask(self, question: JudgeQuestion) -> Verdict:
-        """The verdict on a question."""
-        self.questions.append(question)
-        return self._verdicts.get(question.key, NO_VERDICT)
+def judge_by(verdicts: Verdicts) -> Judge:
+    """A judge that has these verdicts, and none on other questions."""
+    return lambda question: verdicts.get(question.key, NO_VERDICT)
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:
     """All questions that only a judge can decide, in the order of the turns: those of a result
     without verdicts."""
-    judge = VerdictSource({})
-    result_of(plan, actual, judge)
-    return judge.questions
+    asked_questions: list[JudgeQuestion] = []
+
+    def note(question: JudgeQuestion) -> Verdict:
+        asked_questions.append(question)
+        return NO_VERDICT
+
+    result_of(plan, actual, note)
+    return asked_questions
 
 
 def result_of(
     plan: Plan,
     actual: Sequence[Invocation],
-    judge: VerdictSource,
+    judge: Judge,
     *,
     final_state: Json | None = None,
     fed_tools: Sequence[frozenset[str]] = (),
@@ -517,26 +518,33 @@ class ExpectedCall:
 
     def is_judged(self, args: Json | None) -> bool:
         """True if only a judge can tell whether enough parameters are as expected."""
-        matches = list(self.matches(args).values())
-        possible_count = len(matches) - matches.count(False)
-        return matches.count(True) < self.least * len(matches) <= possible_count
+        possible_count, _, sure_count = self.match_counts(args)
+        return sure_count < self.least * len(self.call.args or {}) <= possible_count
 
-    def match_counts(self, call: ActualCall) -> tuple[int, float, int]:
+    def match_counts(self, args: Json | None) -> tuple[int, float, int]:
         """The number and the share of a call's parameters that match, and the number of those that
         match without a judge. Parameters for a judge count as matches."""
-        matches = list(self.matches(call.args).values())
+        matches = list(self.matches(args).values())
         met_count = len(matches) - matches.count(False)
         return met_count, (met_count / len(matches) if matches else 1.0), matches.count(True)
 
-    def result(self, call: ActualCall, judge: VerdictSource) -> ToolInvocationResult:
+    def result(self, call: ActualCall, judge: Judge) -> ToolInvocationResult:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one."""
         args = call.arguments
+        scores: dict[str, int | None] = {**self.matches(args)}
         is_judged = self.is_judged(args)
-        scores = {
-            name: self._judged(name, args, judge) if is_judged and is_met is None else is_met
-            for name, is_met in self.matches(args).items()
-        }
+        open_names = [name for name in scores if is_judged and scores[name] is None]
+        for name in open_names:
+            question = JudgeQuestion(
+                kind=Kind.ARGUMENT,
+                turn=self.turn,
+                step=self.step,
+                argument=name,
+                expected=self._text(name),
+                actual=str(args.get(name)),
+            )
+            scores[name] = judge(question).score
         if is_judged and None in scores.values():
             return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
         score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
@@ -550,17 +558,6 @@ class ExpectedCall:
             outcome=outcome_of(passed=score >= self.least),
             explanation=differences,
         )
-
-    def _judged(self, name: str, args: Json, judge: VerdictSource) -> int | None:
-        question = JudgeQuestion(
-            kind=Kind.ARGUMENT,
-            turn=self.turn,
-            step=self.step,
-            argument=name,
-            expected=self._text(name),
-            actual=str(args.get(name)),
-        )
-        return judge.ask(question).score
 
     def _text(self, name: str) -> str:
         argument: Any = (self.call.args or {})[name]
@@ -583,7 +580,7 @@ def _paired(
     }
     pairs = sorted(
         (
-            (*expected.match_counts(actual), -place, -number, expected.step)
+            (*expected.match_counts(actual.args), -place, -number, expected.step)
             for place, expected in enumerate(expected_calls.values())
             for number, actual in enumerate(calls)
             if actual.name in names_of(expected.call)
@@ -627,7 +624,7 @@ class _Turn:
         invocation: Invocation,
         number: int,
         *,
-        judge: VerdictSource,
+        judge: Judge,
         fed_tools: frozenset[str],
     ) -> None:
         self._plan = plan
@@ -648,13 +645,6 @@ class _Turn:
             if expectation.agent_response is not None
         ]
         self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
-
-    def _messages_at(self, step: int) -> tuple[str, ...]:
-        """The messages for an expected answer. The last expected answer gets all remaining
-        messages: an agent may need several."""
-        place = self._answers.index(step)
-        is_last = place == len(self._answers) - 1
-        return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
 
     def result(self, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's state at its end."""
@@ -696,7 +686,8 @@ class _Turn:
         expected = GoldenExpectation(note=UNEXPECTED_CALL)
         for call in self._calls:
             if id(call) not in paired_ids:
-                yield _outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call))
+                observed_call = as_observed(call, self._plan.app)
+                yield _outcome(expected, Outcome.FAIL, observed_tool_call=observed_call)
         expected_names: set[str] = set()
         for step in self._turn.steps:
             expectation = step.expectation or GoldenExpectation()
@@ -738,9 +729,6 @@ class _Turn:
             tool_invocation_score=score, outcome=outcome_of(passed=passed)
         ), order_score
 
-    def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
-        return observed_call(call, app=self._plan.app, expected=expected)
-
     def _scored(  # noqa: PLR0911 - a row each
         self, step: int, expected: GoldenExpectation, state: Json | None
     ) -> GoldenExpectationOutcome:
@@ -750,12 +738,13 @@ class _Turn:
             return self._of_answer(step, expected)
         if expected.updated_variables is not None:
             return _of_variables(expected, expected.updated_variables, state)
-        if expected.agent_transfer is not None:
-            return self._of_transfer(expected)
-        if not self._plan.compares_tools(of_step=True):
+        is_transfer = expected.agent_transfer is not None
+        if not is_transfer and not self._plan.compares_tools(of_step=True):
             return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
             return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
+        if is_transfer:
+            return self._of_transfer(expected)
         if expected.tool_call is not None:
             return self._of_call(expected, self._expected_calls[step])
         if expected.tool_response is not None:
@@ -764,11 +753,14 @@ class _Turn:
             expected,
             passed=not self._calls,
             reason=Sentence("ces_called", self._calls),
-            observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
+            observed_tool_call=as_observed(self._calls[0], self._plan.app) if self._calls else None,
         )
 
     def _of_answer(self, step: int, expected: GoldenExpectation) -> GoldenExpectationOutcome:
-        messages = self._messages_at(step)
+        place = self._answers.index(step)
+        # the last expected answer gets all remaining messages: an agent may need several
+        end = place + 1 if step != self._answers[-1] else None
+        messages = self._messages[place:end]
         text = text_of(expected.agent_response)
         observed = _observed_message(messages)
         outcome = Outcome.SKIPPED  # a payload or an image has no text
@@ -789,7 +781,7 @@ class _Turn:
                     actual="\n".join(messages),
                     passes=frozenset(self._similar),
                 )
-                verdict = self._judge.ask(question)
+                verdict = self._judge(question)
             outcome = verdict.outcome(self._similar)
             result = SemanticSimilarityResult(**verdict.fields(SIMILARITY_LABELS), outcome=outcome)
         return _outcome(
@@ -808,7 +800,7 @@ class _Turn:
             )
         else:
             result = expected_call.result(call, self._judge)
-            observed = self._observed(call, expected_call.call)
+            observed = as_observed(call, self._plan.app, expected_call.call)
         return _outcome(
             expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
         )
@@ -845,11 +837,9 @@ class _Turn:
         )
 
     def _of_transfer(self, expected: GoldenExpectation) -> GoldenExpectationOutcome:
-        if self._actual.events is None:
-            return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
         agent_names = _agent_names(expected.agent_transfer)
         transfers = self._new_agents()
-        authors = [event.author for event in self._actual.events]
+        authors = [event.author for event in self._actual.steps]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
         observed = self._transfer_to(target) if target else None
@@ -917,7 +907,7 @@ def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
     return any(itertools.starmap(compare.same, itertools.product(expected, contents)))
 
 
-def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
+def as_observed(call: ActualCall, app: str, expected: ToolCall | None = None) -> ToolCall:
     """A call as CES writes it, under the name of the expected one if it matches one."""
     template = expected or ToolCall(tool=f"{app}/tools/{call.name}")
     return ToolCall(
@@ -943,7 +933,7 @@ def _observed_message(texts: Sequence[str]) -> Message | None:
 
 
 def _hallucination(
-    plan: Plan, number: int, invocation: Invocation, judge: VerdictSource
+    plan: Plan, number: int, invocation: Invocation, judge: Judge
 ) -> HallucinationResult | None:
     """The judge's verdict on a turn's claims, in an answer after calls of tools; None for a turn
     that is not checked for unsupported claims."""
@@ -952,12 +942,10 @@ def _hallucination(
     if not (is_assessed and calls_of(invocation) and messages_of(invocation)):
         return None
     question = JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
-    return HallucinationResult(**judge.ask(question).fields(HALLUCINATION_LABELS))
+    return HallucinationResult(**judge(question).fields(HALLUCINATION_LABELS))
 
 
-def _expectation_results(
-    plan: Plan, judge: VerdictSource
-) -> tuple[EvaluationExpectationResult, ...]:
+def _expectation_results(plan: Plan, judge: Judge) -> tuple[EvaluationExpectationResult, ...]:
     return tuple(
         EvaluationExpectationResult(
             evaluation_expectation=name,
@@ -966,7 +954,7 @@ def _expectation_results(
             explanation=verdict.explanation,
         )
         for number, name in enumerate(plan.conversation_expectations)
-        for verdict in (judge.ask(JudgeQuestion(kind=Kind.NAMED, step=number)),)
+        for verdict in (judge(JudgeQuestion(kind=Kind.NAMED, step=number)),)
     )
 
 
@@ -974,7 +962,7 @@ def _expectation_results(
 
 
 def _scenario_result(
-    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: VerdictSource
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: Judge
 ) -> ScenarioResult:
     outcomes = (
         tuple(_scenario_outcomes(plan, scenario, actual, judge)) if plan.compares_scenario else ()
@@ -982,14 +970,14 @@ def _scenario_result(
     goal = NO_VERDICT
     if plan.judges_goal:
         passes = frozenset({plan.goal_score})
-        goal = judge.ask(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
+        goal = judge(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
     claims = (
         _hallucination(plan, number, invocation, judge) for number, invocation in enumerate(actual)
     )
-    ratings = tuple(rating for rating in claims if rating is not None)
-    satisfied = None
-    if plan.compares_scenario and UNKNOWN not in {outcome.outcome for outcome in outcomes}:
-        satisfied = all(outcome.outcome is not Outcome.FAIL for outcome in outcomes)
+    ratings = tuple(filter(None, claims))
+    kinds = {outcome.outcome for outcome in outcomes}
+    is_known = plan.compares_scenario and UNKNOWN not in kinds
+    satisfied = Outcome.FAIL not in kinds if is_known else None
     rating_scores = {rating.score for rating in ratings}
     completed = None
     if None not in (satisfied, goal.score, *rating_scores):
@@ -1005,7 +993,7 @@ def _scenario_result(
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
-            for verdict in (judge.ask(JudgeQuestion(kind=Kind.RUBRIC, step=number)),)
+            for verdict in (judge(JudgeQuestion(kind=Kind.RUBRIC, step=number)),)
         ),
         hallucination_result=ratings,
         user_goal_satisfaction_result=None
@@ -1019,7 +1007,7 @@ def _scenario_result(
 
 
 def _scenario_outcomes(
-    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: VerdictSource
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], judge: Judge
 ) -> Iterator[ScenarioExpectationOutcome]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
     all_calls = [call for invocation in actual for call in calls_of(invocation)]
@@ -1043,21 +1031,19 @@ def _scenario_outcomes(
             answer = responses.get(call.id)
             fields["outcome"] = expected_call.result(call, judge).outcome
             fields["observed_tool_call"] = ObservedToolCall(
-                tool_call=observed_call(call, app=plan.app, expected=template),
+                tool_call=as_observed(call, plan.app, template),
                 tool_response=None if answer is None else observed_response(answer, template),
             )
         yield ScenarioExpectationOutcome(expectation=expectation, **fields)
 
 
-def _scenario_answer(
-    step: int, expected: str, messages: Sequence[str], judge: VerdictSource
-) -> JsonObject:
+def _scenario_answer(step: int, expected: str, messages: Sequence[str], judge: Judge) -> JsonObject:
     """The outcome of an answer that a scenario expects: the judge's, who reads all messages; FAIL
     without messages."""
     if not expected or not messages:
         return {"outcome": Outcome.FAIL if expected else Outcome.SKIPPED}
     said = "\n".join(messages)
-    verdict = judge.ask(JudgeQuestion(kind=Kind.SAID, step=step, expected=expected, actual=said))
+    verdict = judge(JudgeQuestion(kind=Kind.SAID, step=step, expected=expected, actual=said))
     observed = _observed_message(messages[-1:])
     return {"outcome": verdict.outcome(YES), "observed_agent_response": observed}
 
@@ -1133,7 +1119,7 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     if expected.note in UNEXPECTED:
         explanation = _observed_text(expectation_outcome)
     is_judged = similarity is not None or _is_judged(
-        plan, expected, expectation_outcome.observed_tool_call
+        plan.expected_call(expected), expectation_outcome.observed_tool_call
     )
     return Check(
         criterion=SIMILARITY if is_judged else EXPECTATIONS,
@@ -1153,7 +1139,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             is_judged = True
             field, text = "agent_response", _excerpt(expectation.agent_response)
         else:
-            is_judged = _is_judged(plan, expectation, observed.tool_call if observed else None)
+            is_judged = _is_judged(expected_call, observed.tool_call if observed else None)
             field, text = "tool_call", min(names_of(expected_call.call))
         yield Check(
             criterion=SIMILARITY if is_judged else EXPECTATIONS,
@@ -1186,14 +1172,9 @@ def _observed_text(outcome: GoldenExpectationOutcome) -> str:
     return ""
 
 
-def _is_judged(
-    plan: Plan, expected: GoldenExpectation | ScenarioExpectation, observed: ToolCall | None
-) -> bool:
+def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:
     """True if a judge decides whether a call is as expected."""
-    expected_call = plan.expected_call(expected)
-    if expected_call is None or observed is None:
-        return False
-    return expected_call.is_judged(observed.args)
+    return expected is not None and observed is not None and expected.is_judged(observed.args)
 
 
 def described(expected: GoldenExpectation) -> str:

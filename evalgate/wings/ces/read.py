@@ -41,12 +41,11 @@ from .shapes import (
     Handling,
     Proto,
     ProtoField,
+    Scenario,
     ToolCall,
 )
 
 ENDINGS = (".json", ".yaml", ".yml")
-LOCAL_APP = "projects/local/locations/local/apps/local"
-"""The app of resources that name none."""
 
 APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
 
@@ -128,6 +127,11 @@ class Resource:
     path: Path
     message: Proto
     place: Place
+
+    @property
+    def content(self) -> JsonObject:
+        """The fields that a caller can write."""
+        return shapes.content_of(self.message)
 
     @property
     def name(self) -> str:
@@ -340,7 +344,14 @@ class _Reader:
         message = self.message(SHAPES[kind], raw, path)
         spot = Spot(self._problems, path)
         if isinstance(message, Evaluation):
-            _check_evaluation(message, spot)
+            for number, turn in enumerate(message.golden.turns if message.golden else ()):
+                _check_turn(turn, spot.at("golden", "turns", number))
+            scenario = message.scenario or Scenario()
+            for number, expectation in enumerate(scenario.scenario_expectations):
+                tool = expectation.tool_expectation
+                within = ("scenarioExpectations", number, "toolExpectation", "expectedToolCall")
+                if tool is not None and tool.expected_tool_call is not None:
+                    _check_args(tool.expected_tool_call, spot.at("scenario", *within, "args"))
         if message is None or spot.is_broken:
             return None
         return self._add(kind, path, message)
@@ -372,7 +383,7 @@ class _Reader:
             for number, conversation in enumerate(document.conversations):
                 path = ("conversations", number)
                 self._note_prompts((*document.common_expectations, *conversation.expectations))
-                evaluation = cxas.golden_of(conversation, document, app=LOCAL_APP)
+                evaluation = cxas.golden_of(conversation, document)
                 assert evaluation.golden is not None
                 for turn_number, turn in enumerate(evaluation.golden.turns):
                     _check_turn(turn, _TurnSpot(self._problems, (*path, "turns", turn_number)))
@@ -560,19 +571,6 @@ class _TurnSpot(Spot):
         return self
 
 
-def _check_evaluation(evaluation: Evaluation, spot: Spot) -> None:
-    """Report the problems of an evaluation's content; warnings for probable mistakes."""
-    for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
-        _check_turn(turn, spot.at("golden", "turns", number))
-    for number, expectation in enumerate(
-        evaluation.scenario.scenario_expectations if evaluation.scenario else ()
-    ):
-        tool = expectation.tool_expectation
-        within = ("scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
-        if tool is not None and tool.expected_tool_call is not None:
-            _check_args(tool.expected_tool_call, spot.at("scenario", *within))
-
-
 def _check_turn(turn: GoldenTurn, spot: Spot) -> None:
     expectations = [
         (step.expectation, spot.at("steps", number, "expectation"))
@@ -699,11 +697,6 @@ class Library:
         matches = (APP_NAME.match(resource.name) for resource in self.of(*WRITABLE))
         return {match[0] for match in matches if match}
 
-    @property
-    def tests(self) -> tuple[Resource, ...]:
-        """The resources that could run: evaluations, goldens, simulations and tool tests."""
-        return self.of(Kind.EVALUATION, *CXAS)
-
 
 def library(
     texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()
@@ -823,10 +816,9 @@ def names_of_app(message: Proto) -> set[tuple[str, str]]:
     name."""
     used: set[tuple[str, str]] = set()
     for submessage in shapes.messages_in(message):
-        fields = shapes.fields_of(type(submessage))
         for name in _OF_APP_FIELDS:
-            value = getattr(submessage, name) if name in fields else None
-            if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
+            value = getattr(submessage, name, None)
+            if isinstance(value, str) and (match := _OF_APP.fullmatch(value)):
                 used.add((match[1], match[2]))
     return used
 

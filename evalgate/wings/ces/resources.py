@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -72,19 +72,18 @@ class StoredFiles:
         tree = Tree(self._root, exclude=exclude)
         files = ces_format.FORMAT.find(tree, kind_at=self._kind_at)
         readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
+        folders = [RUNS]
         for kind in (Kind.RESULT, Kind.RUN):
-            readings |= {file: self._read(tree, file, kind) for file in self._of_runs(kind)}
+            folder = f"{RUNS}/{COLLECTION_OF[kind]}"
+            folders.append(folder)
+            path = self._root / folder
+            names = sorted(os.listdir(path)) if path.is_dir() else ()  # noqa: PTH208 - names, not paths
+            for file in [f"{folder}/{name}" for name in names if name.endswith(".json")]:
+                readings[file] = self._read(tree, file, kind)
         problems = (problem for reading in readings.values() for problem in reading.problems)
         library = Library(readings=readings, problems=tuple(problems))
-        folders = (RUNS, *(f"{RUNS}/{COLLECTION_OF[kind]}" for kind in (Kind.RESULT, Kind.RUN)))
         others = (*folders, *tree.other_json, *tree.other_yaml)
         return library, [*tree.origins, *others, *readings]
-
-    def _of_runs(self, kind: Kind) -> Iterator[str]:
-        folder = f"{RUNS}/{COLLECTION_OF[kind]}"
-        if (self._root / folder).is_dir():
-            names = sorted(os.listdir(self._root / folder))  # noqa: PTH208 - names, not paths
-            yield from (f"{folder}/{name}" for name in names if name.endswith(".json"))
 
     def _kind_at(self, tree: SearchedTree, path: str) -> Kind | None:
         return self._cached(("kind", path), lambda: (ces_format.kind_at(tree, path), [path]))
@@ -109,7 +108,9 @@ class StoredFiles:
         if not paths or stamps != list(map(self._file_state, paths)):
             content, paths = make()
             stamps = list(map(self._file_state, paths))
-            if _is_settled(stamps, before=started):
+            newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
+            tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+            if newest < started - tick:  # otherwise a later change may look the same
                 self._contents[key] = (paths, stamps, content)
         return content
 
@@ -120,13 +121,6 @@ class StoredFiles:
         except (OSError, ValueError):
             return ()
         return (entry.st_mtime_ns, entry.st_ctime_ns, entry.st_size, entry.st_ino)
-
-
-def _is_settled(stamps: Iterable[_Stamp], *, before: int) -> bool:
-    """True unless a change was so recent that a later change may look the same."""
-    newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
-    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
-    return newest < before - tick
 
 
 @frozen_dataclass
@@ -148,7 +142,7 @@ class Resources:
         self,
         root: Path,
         *,
-        app: str = read.LOCAL_APP,
+        app: str = shapes.LOCAL_APP,
         read_only: bool = False,
         no_relaxing: bool = False,
     ) -> None:
@@ -172,13 +166,13 @@ class Resources:
     def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
         has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
-        etag = {"etag": etag_of(shapes.content_of(resource.message))} if has_etag else {}
+        etag = {"etag": etag_of(resource.content)} if has_etag else {}
         return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
         self.require_writable()
-        content = self._body(body, kind)
+        content = shapes.content_of(_message_of(body, kind))
         with self.lock():
             library = self._files.library()
             title = str(content.get("displayName", ""))
@@ -197,12 +191,12 @@ class Resources:
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise refusal(("name", "the name of the resource is missing"))
         shape = read.RESOURCES[kind]
-        content = self._body(body, kind, is_partial=True)
+        content = shapes.content_of(_message_of(body, kind, is_partial=True))
         paths = edit.mask_of(mask, body, shape)
         with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, body["name"])
-            old = shapes.content_of(resource.message)
+            old = resource.content
             check_etag(body.get("etag"), old, "resource")
             if resource.path:
                 raise Refused(
@@ -227,20 +221,21 @@ class Resources:
         with self.lock():
             library = self._files.library()
             resource = self._find(library, kind, name)
-            check_etag(etag, shapes.content_of(resource.message), "resource")
+            check_etag(etag, resource.content, "resource")
             if resource.path:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
-            users = [
-                user
-                for user in library.of(Kind.DATASET, Kind.EVALUATION)
-                if self._uses(user, resource)
-            ]
+            users = []
+            for user in library.of(Kind.DATASET, Kind.EVALUATION):
+                user_kind, names, _ = read.references_of(user.message)
+                if user_kind is kind and any(self._is_called(resource, name) for name in names):
+                    users.append(user)
             if users and not force:
-                names = words.listed([self.name_of(user) for user in users])
+                user_names = words.listed([self.name_of(user) for user in users])
                 raise Refused(
-                    "FAILED_PRECONDITION", f"{names} refers to it; `force` drops the references"
+                    "FAILED_PRECONDITION",
+                    f"{user_names} refers to it; `force` drops the references",
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
             texts: Texts = {user.file: self._without_references(user, resource) for user in users}
@@ -335,20 +330,11 @@ class Resources:
         )
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
-    def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> JsonObject:
-        """The fields of a body that the caller may write, in protobuf's JSON."""
-        message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
-        if message is None:
-            raise _refused(problems, str(kind))
-        return shapes.content_of(message)
-
     def _checked(
         self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
     ) -> Proto:
         """The resource to be written, valid alone and among the others."""
-        message, problems = read.parse_message(dict(content), kind, file="")
-        if message is None:
-            raise _refused(problems, str(kind))
+        message = _message_of(dict(content), kind)
         title = content.get("displayName")
         for resource in library.of(kind):
             if (
@@ -361,13 +347,6 @@ class Resources:
                     f"the displayName {title!r} is used by {self.name_of(resource)}",
                 )
         known_names = read.references_of(besides.message)[1] if besides is not None else ()
-        self._require_references(message, kind, library, known_names)
-        return message
-
-    def _require_references(
-        self, message: Proto, kind: Kind, library: Library, known_names: Collection[str]
-    ) -> None:
-        """Raises Refused if a new reference leads nowhere."""
         _, names, keys = read.references_of(message)
         field = ".".join((str(kind), *keys))
         violations = [
@@ -375,15 +354,16 @@ class Resources:
             for number, reason in enumerate(self._resolve(library, message))
             if isinstance(reason, str) and names[number] not in known_names
         ]
-        if violations:
+        if violations:  # a new reference leads nowhere
             raise refusal(*violations)
+        return message
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
         if not ID.fullmatch(resource_id):
             message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
             raise refusal((f"{kind}Id", message))
         apps = library.app_names
-        only_app = apps.pop() if self._app == read.LOCAL_APP and len(apps) == 1 else self._app
+        only_app = apps.pop() if self._app == shapes.LOCAL_APP and len(apps) == 1 else self._app
         name = self._prefix(library, kind, parent or only_app) + resource_id
         if any(
             self.name_of(resource) == name or resource.id == resource_id
@@ -408,9 +388,7 @@ class Resources:
         )
         reading = read.parse(new_text, file=resource.file, kind=resource.kind)
         again = [
-            shapes.content_of(candidate.message)
-            for candidate in reading.resources
-            if candidate.path == resource.path
+            candidate.content for candidate in reading.resources if candidate.path == resource.path
         ]
         if again != [new]:
             raise Refused(
@@ -418,10 +396,6 @@ class Resources:
                 f"{resource.file} cannot be changed in place: edit it by hand",
             )
         return new_text
-
-    def _uses(self, user: Resource, resource: Resource) -> bool:
-        kind, names, _ = read.references_of(user.message)
-        return kind is resource.kind and any(self._is_called(resource, name) for name in names)
 
     def _is_called(self, resource: Resource, reference: str) -> bool:
         last_part = reference.rpartition("/")[2]
@@ -436,7 +410,7 @@ class Resources:
 
     def _without_references(self, user: Resource, resource: Resource) -> tuple[str, str]:
         """The text of a file, before and after the references to a resource are removed."""
-        old = shapes.content_of(user.message)
+        old = user.content
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
         holder = new[within[0]] if within else new
@@ -518,11 +492,15 @@ def _made_id(title: str) -> str:
     return f"{slug or 'new'}-{digest_of(title, 8)}"
 
 
-def _refused(problems: Sequence[Problem], prefix: str) -> Refused:
-    """The refusal of a body, with each of its errors."""
+def _message_of(body: Any, kind: Kind, *, is_partial: bool = False) -> Proto:
+    """The message in a body. Raises Refused with each of its errors; `is_partial`: as in
+    `parse_message`."""
+    message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
+    if message is not None:
+        return message
     violations = []
     for problem in errors_in(problems):
-        path = problem.place.json_path if problem.place else ""
+        path = f".{problem.place.json_path}" if problem.place and problem.place.json_path else ""
         hint = f" ({problem.hint})" if problem.hint else ""
-        violations.append((f"{prefix}.{path}" if path else prefix, f"{problem.message}{hint}"))
-    return refusal(*violations)
+        violations.append((f"{kind}{path}", f"{problem.message}{hint}"))
+    raise refusal(*violations)

@@ -5,6 +5,7 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import statistics
@@ -85,106 +86,68 @@ class Measured:
     method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
 
 
-@frozen_dataclass
-class RunFacts:
-    """The evaluations of one run: its `run_id` and `created_at` (RFC 3339), the `version` of the
-    agent, a commit."""
-
-    app: str
-    run_id: str
-    created_at: str
-    version: str = ""
-    version_title: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the run."""
-        return f"{self.app}/evaluationRuns/{self.run_id}"
-
-    @property
-    def version_name(self) -> str:
-        """The name of the version."""
-        return f"{self.app}/versions/{self.version}" if self.version else ""
-
-
 # --- results --------------------------------------------------------------------------------------
 
 
-def result_of(measured: Measured, batch: RunFacts) -> EvaluationResult:
-    """The result of one run of one evaluation."""
+def result_of(measured: Measured, batch: EvaluationRun) -> EvaluationResult:
+    """The result of one run of one evaluation. `batch`: its run, with name, time
+    and version."""
     plan = measured.plan
-    status = measured.status if measured.failure is None else None
+    failure = measured.failure
+    status = measured.status if failure is None else None
+    error_type = ErrorType.METRIC_CALCULATION_FAILURE
+    message = measured.reason or "an outcome is unknown"
+    if failure is not None:
+        error_type = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
+        message = failure.message
+    error = EvaluationErrorInfo(error_type=error_type, error_message=message)
     thresholds = plan.effective_thresholds
     return EvaluationResult(
-        name=f"{plan.name}/results/{batch.run_id}-{measured.number}",
-        display_name=f"{plan.evaluation.display_name} result - {batch.created_at}",
-        create_time=batch.created_at,
+        name=f"{plan.name}/results/{batch.name.rpartition('/')[2]}-{measured.number}",
+        display_name=f"{plan.evaluation.display_name} result - {batch.create_time}",
+        create_time=batch.create_time,
         evaluation_status=status or Outcome(0),
         execution_state=ExecutionState.COMPLETED if status else ExecutionState.ERROR,
-        error_info=None if status else _error(measured),
+        error_info=None if status else error,
         evaluation_run=batch.name,
-        app_version=batch.version_name,
-        app_version_display_name=batch.version_title,
+        app_version=batch.app_version,
+        app_version_display_name=batch.app_version_display_name,
         evaluation_metrics_thresholds=thresholds if thresholds.json() else None,
         golden_run_method=measured.method,
-        **_outcomes(measured, batch.app),
+        **_outcomes(measured),
     )
 
 
-def _error(measured: Measured) -> EvaluationErrorInfo:
-    failure = measured.failure
-    if failure is None:
-        message = measured.reason or "an outcome is unknown"
-        return EvaluationErrorInfo(
-            error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message
-        )
-    kind = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
-    return EvaluationErrorInfo(error_type=kind, error_message=failure.message)
-
-
-def _outcomes(measured: Measured, app: str) -> JsonObject:
+def _outcomes(measured: Measured) -> JsonObject:
     """The field of the result with the outcomes and their known times."""
     outcomes = measured.result
-    if isinstance(outcomes, GoldenResult):
-        turns = measured.turns
-        replays = [
-            replay.model_copy(
-                update={
-                    "turn_latency": _seconds_text(turn.timings.total_s) if turn.timings else None,
-                    **_latency_fields([turn], app),
-                }
-            )
-            for replay, turn in zip(outcomes.turn_replay_results, turns, strict=False)
-        ]
-        all_replays = (*replays, *outcomes.turn_replay_results[len(replays) :])
-        update = {"turn_replay_results": all_replays}
-        return {"golden_result": outcomes.model_copy(update=update)}
+    app = measured.plan.app
     if outcomes is None:
         return {}
-    return {"scenario_result": outcomes.model_copy(update=_latency_fields(measured.turns, app))}
+    if isinstance(outcomes, ScenarioResult):
+        return {"scenario_result": outcomes.model_copy(update=_latency_fields(measured.turns, app))}
+    replays = list(outcomes.turn_replay_results)
+    for number, turn in enumerate(measured.turns[: len(replays)]):
+        latency = _seconds_text(turn.timings.total_s) if turn.timings else None
+        update = {"turn_latency": latency, **_latency_fields([turn], app)}
+        replays[number] = replays[number].model_copy(update=update)
+    all_replays = {"turn_replay_results": tuple(replays)}
+    return {"golden_result": outcomes.model_copy(update=all_replays)}
 
 
 def _latency_fields(turns: Sequence[Invocation], app: str) -> JsonObject:
-    calls = list(_call_seconds(turns))
-    return {
-        "tool_call_latencies": tuple(
-            ToolCallLatency(
-                tool=tool_name(name, app),
-                display_name=name,
-                execution_latency=_seconds_text(seconds),
-            )
-            for kind, name, seconds in calls
-            if kind == "tool"
-        ),
-        "span_latencies": tuple(_span(*call, app=app) for call in calls),
-    }
-
-
-def _span(kind: str, name: str, seconds: float, *, app: str) -> SpanLatency:
-    about: JsonObject = {"type": SpanType.LLM, "model": name}
-    if kind == "tool":
-        about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
-    return SpanLatency(**about, execution_latency=_seconds_text(seconds))
+    tool_calls: list[ToolCallLatency] = []
+    spans: list[SpanLatency] = []
+    for kind, name, seconds in _call_seconds(turns):
+        latency = _seconds_text(seconds)
+        span = SpanLatency(type=SpanType.LLM, model=name, execution_latency=latency)
+        if kind == "tool":
+            tool = tool_name(name, app)
+            fields: JsonObject = {"display_name": name, "execution_latency": latency}
+            tool_calls.append(ToolCallLatency(tool=tool, **fields))
+            span = SpanLatency(type=SpanType.TOOL, resource=tool, **fields)
+        spans.append(span)
+    return {"tool_call_latencies": tuple(tool_calls), "span_latencies": tuple(spans)}
 
 
 def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
@@ -225,9 +188,9 @@ def evaluation_of(result: EvaluationResult) -> str:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: RunFacts
+    measured: Sequence[Measured], batch: EvaluationRun
 ) -> tuple[EvaluationRun, list[EvaluationResult]]:
-    """The run of some evaluations, and the result of each."""
+    """The run of some evaluations, and the result of each. `batch`: its name, time and version."""
     results = [result_of(measurement, batch) for measurement in measured]
     by_evaluation = grouped((evaluation_of(result), result) for result in results)
     kinds = frozenset(measurement.plan.evaluation.golden is not None for measurement in measured)
@@ -235,8 +198,8 @@ def run_of(
     methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
     evaluation_run = EvaluationRun(
         name=batch.name,
-        display_name=f"run - {batch.created_at}",
-        create_time=batch.created_at,
+        display_name=f"run - {batch.create_time}",
+        create_time=batch.create_time,
         evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
         evaluations=tuple(by_evaluation),
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
@@ -247,11 +210,11 @@ def run_of(
         evaluation_run_summaries={
             name: EvaluationRunSummary(**_counts(group)) for name, group in by_evaluation.items()
         },
-        app_version=batch.version_name,
-        app_version_display_name=batch.version_title,
+        app_version=batch.app_version,
+        app_version_display_name=batch.app_version_display_name,
         golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
         run_count=max((measurement.number for measurement in measured), default=0),
-        latency_report=latency_report(measured, batch.app),
+        latency_report=latency_report(measured, batch.name.partition("/evaluationRuns/")[0]),
     )
     return evaluation_run, results
 
@@ -262,16 +225,16 @@ _TYPES = {frozenset({True}): EvaluationType.GOLDEN, frozenset({False}): Evaluati
 
 def _counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
     """The numbers of results that passed, failed, and had an error."""
-    states = [evaluation_result.execution_state for evaluation_result in results]
     done = [
-        evaluation_result.evaluation_status
-        for evaluation_result, state in zip(results, states, strict=True)
-        if state is ExecutionState.COMPLETED
+        result.evaluation_status
+        for result in results
+        if result.execution_state is ExecutionState.COMPLETED
     ]
+    errors = [result for result in results if result.execution_state is ExecutionState.ERROR]
     return {
         "passed_count": done.count(Outcome.PASS),
         "failed_count": done.count(Outcome.FAIL),
-        "error_count": states.count(ExecutionState.ERROR),
+        "error_count": len(errors),
     }
 
 
@@ -322,39 +285,31 @@ def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
 
 def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """The metrics of one evaluation's or one dataset's results, by version of the app."""
-    return AggregatedMetrics(
-        metrics_by_app_version=tuple(
-            _of_version(version, results) for version, results in by_version.items()
+    metrics = []
+    for version, results in by_version.items():
+        counts = _counts(results)
+        sessions = [
+            result.golden_result.turn_replay_results
+            for result in results
+            if result.golden_result is not None
+        ]
+        scenarios = [
+            result.scenario_result for result in results if result.scenario_result is not None
+        ]
+        by_turn = (list(filter(None, turns)) for turns in itertools.zip_longest(*sessions))
+        metrics.append(
+            MetricsByAppVersion(
+                app_version_id=version,
+                pass_count=counts["passed_count"],
+                fail_count=counts["failed_count"],
+                **_metrics([turn for turns in sessions for turn in turns], scenarios),
+                metrics_by_turn=tuple(
+                    MetricsByTurn(turn_index=number, **_metrics(turns, ()))
+                    for number, turns in enumerate(by_turn)
+                ),
+            )
         )
-    )
-
-
-def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
-    counts = _counts(results)
-    sessions = [
-        evaluation_result.golden_result.turn_replay_results
-        for evaluation_result in results
-        if evaluation_result.golden_result is not None
-    ]
-    longest = max((len(turns) for turns in sessions), default=0)
-    by_turn = [
-        [turns[number] for turns in sessions if number < len(turns)] for number in range(longest)
-    ]
-    scenarios = [
-        evaluation_result.scenario_result
-        for evaluation_result in results
-        if evaluation_result.scenario_result is not None
-    ]
-    return MetricsByAppVersion(
-        app_version_id=version,
-        pass_count=counts["passed_count"],
-        fail_count=counts["failed_count"],
-        **_metrics([turn for turns in sessions for turn in turns], scenarios),
-        metrics_by_turn=tuple(
-            MetricsByTurn(turn_index=number, **_metrics(turns, ()))
-            for number, turns in enumerate(by_turn)
-        ),
-    )
+    return AggregatedMetrics(metrics_by_app_version=tuple(metrics))
 
 
 def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
@@ -397,18 +352,13 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
 
 def _similarity_scores(turn: TurnReplayResult) -> list[int]:
     """The scores of a turn's answers, or the score of the whole turn if its answers have none."""
-    similarities = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
-    scores = [
-        similarity.score
-        for similarity in similarities
-        if similarity is not None and similarity.score is not None
-    ]
-    turn_similarity = turn.semantic_similarity_result
-    return scores or (
-        [turn_similarity.score]
-        if turn_similarity is not None and turn_similarity.score is not None
-        else []
-    )
+    of_answers = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
+    for similarities in (of_answers, [turn.semantic_similarity_result]):
+        optional_scores = [similarity.score for similarity in similarities if similarity]
+        scores = [score for score in optional_scores if score is not None]
+        if scores:
+            return scores
+    return []
 
 
 def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
@@ -437,52 +387,48 @@ def render(report: Report) -> str:
     cases_of_run = cases_of(report.run.suites).values()
     if all(case.ces is None for case in cases_of_run):
         return ""
-    return json.dumps(of_runs(report.run, report.base), ensure_ascii=False, indent=1) + "\n"
-
-
-def of_runs(head: Run, base: Run | None) -> JsonObject:
-    """The runs, results and aggregated metrics, each as protobuf's JSON."""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
-    for side, run in [*([("base", base)] if base is not None else []), ("head", head)]:
+    for side, run in (("base", report.base), ("head", report.run)):
+        if run is None:
+            continue
         for evaluation_run, evaluation_results in _of_run(run, side):
             document["evaluationRuns"].append(evaluation_run.json())
-            document["evaluationResults"] += [
-                evaluation_result.json() for evaluation_result in evaluation_results
-            ]
-            version = _version(run, side)
-            pairs += [(evaluation_of(result), (version, result)) for result in evaluation_results]
+            for result in evaluation_results:
+                document["evaluationResults"].append(result.json())
+                pairs.append((evaluation_of(result), (_version(run, side), result)))
     document["aggregatedMetrics"] = {
         name: version_metrics(grouped(by_version)).json()
         for name, by_version in grouped(pairs).items()
     }
-    return document
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
 def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
     """A run of the API for each app."""
-    by_app = grouped((plan.app, measurement) for plan, _, _, measurement in measured_trials(run))
+    by_app = grouped(
+        (measurement.plan.app, measurement) for _, _, measurement in measured_trials(run)
+    )
     for app, measured in by_app.items():
         created = run.started_at.replace("+00:00", "Z")
-        batch = RunFacts(
-            app=app,
-            run_id=f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}",
-            created_at=created,
-            version=_version(run, side),
-            version_title=run.commit,
+        run_id = f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}"
+        batch = EvaluationRun(
+            name=f"{app}/evaluationRuns/{run_id}",
+            create_time=created,
+            app_version=f"{app}/versions/{_version(run, side)}",
+            app_version_display_name=run.commit,
         )
         yield run_of(measured, batch)
 
 
-def measured_trials(run: Run) -> Iterator[tuple[Plan, GradedTrial, Transcript | None, Measured]]:
+def measured_trials(run: Run) -> Iterator[tuple[GradedTrial, Transcript | None, Measured]]:
     """Each first trial of a CES evaluation, with its outcomes."""
     cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
-            plan = Plan.model_validate(case.ces)
             transcript = run.transcripts(trial.key)
-            yield plan, trial, transcript, _measured(case, plan, trial, transcript)
+            yield trial, transcript, _measured(case, trial, transcript)
 
 
 def _version(run: Run, side: str) -> str:
@@ -491,16 +437,15 @@ def _version(run: Run, side: str) -> str:
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
-def _measured(
-    case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None
-) -> Measured:
+def _measured(case: Case, trial: GradedTrial, transcript: Transcript | None) -> Measured:
     """A trial with its outcomes by turn and expectation."""
+    plan = Plan.model_validate(case.ces)
     common_fields: JsonObject = {"plan": plan, "number": trial.key.number + 1}
     if trial.failure is not None or transcript is None:
         lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         return Measured(**common_fields, failure=trial.failure or lost)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    result = criteria.result_of(plan, evidence, criteria.StoredVerdicts(trial.grades))
+    result = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]

@@ -34,6 +34,8 @@ from evalgate.values import JsonObject, frozen_dataclass
 
 MOST_TURNS = 100
 """Fields of a golden and of a scenario."""
+LOCAL_APP = "projects/local/locations/local/apps/local"
+"""The app of resources that name none."""
 
 
 class Handling(enum.StrEnum):
@@ -68,8 +70,6 @@ class ProtoEnum(enum.IntEnum):
     @classmethod
     def read(cls, value: Any) -> ProtoEnum:
         """The member; an error names the nearest one."""
-        if isinstance(value, cls):
-            return value
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
         if (
@@ -211,25 +211,22 @@ class Result(Proto):
     """A message that only a run writes: all of its fields are output only."""
 
 
-def content_of(message: Proto) -> JsonObject:
-    """The message as protobuf's JSON, without fields that only the platform writes."""
-    return _without_output(message, message.json())
-
-
-def _without_output(message: Proto, written: JsonObject) -> JsonObject:
-    """`written`: the message as protobuf's JSON."""
+def content_of(message: Proto, written: JsonObject | None = None) -> JsonObject:
+    """The message as protobuf's JSON, without fields that only the platform writes. `written`: the
+    message with them, if that is known."""
+    written = message.json() if written is None else written
     content: JsonObject = {}
     fields = fields_of(type(message))
-    for key in written:
+    for key, inner in written.items():
         if fields[key].handling is Handling.OUTPUT:
             continue
         value = getattr(message, fields[key].name)
         if isinstance(value, Proto):
-            content[key] = _without_output(value, written[key])
+            content[key] = content_of(value, inner)
         elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
-            content[key] = list(map(_without_output, value, written[key]))
+            content[key] = list(map(content_of, value, inner))
         else:
-            content[key] = written[key]
+            content[key] = inner
     return content
 
 

@@ -152,7 +152,9 @@ class Chat:
     def questions(self) -> list[ToolCall]:
         """The calls of the last turn that a person has to answer."""
         trace = self.traces[-1] if self.traces else []
-        ids = [name for entry in trace for name in _list(entry.get("long_running_tool_ids"))]
+        # the agent's process may send anything
+        listed = (entry.get("long_running_tool_ids") for entry in trace)
+        ids = [name for names in listed if isinstance(names, list) for name in names]
         turn = self.turns[-1] if self.turns and not self.is_over else None
         return [call for call in turn.tool_calls if call.id in ids] if turn else []
 
@@ -177,20 +179,19 @@ class Chat:
                 "traces": len(self.traces),
                 "state": (self.turns[-1].state if self.turns else None) or {},
                 "artifacts": list(self._artifacts),
-                "questions": [{"id": call.id, **_call(call)} for call in self.questions()],
+                "questions": [{"id": call.id, **call_json(call)} for call in self.questions()],
                 "over": self.is_over,
             }
 
     def _view(self, turn: Invocation) -> JsonObject:
-        contents = [event.content for event in turn.steps if event.content is not None]
-        contents += [turn.final_response] if turn.final_response is not None else []
+        contents = (*(event.content for event in turn.steps), turn.final_response)
         answers = [part for part in turn.user_content.parts if isinstance(part, ToolResponse)]
         return {
             "user": turns.answer_text(turn.user_content) or "",
             "answers": [{"name": part.name, "response": part.response} for part in answers],
             "attached": self._file_references(_files_of([turn.user_content])),
             "answer": turns.answer_text(turn.final_response),
-            "calls": [_call(call) for call in turn.tool_calls],
+            "calls": [call_json(call) for call in turn.tool_calls],
             "files": self._file_references(_files_of(contents)),
             "seconds": turn.timings.total_s if turn.timings else None,
         }
@@ -224,18 +225,14 @@ class Chat:
             self._stack.close()
 
 
-def _call(call: ToolCall) -> JsonObject:
+def call_json(call: ToolCall) -> JsonObject:
+    """A call as the page shows it."""
     return {"name": call.name, "args": dict(call.arguments)}
 
 
-def _files_of(contents: Iterable[Content]) -> list[Json]:
-    parts = (part for content in contents for part in content.parts)
+def _files_of(contents: Iterable[Content | None]) -> list[Json]:
+    parts = (part for content in contents if content for part in content.parts)
     return [part.data for part in parts if isinstance(part, Attachment)]
-
-
-def _list(value: object) -> list[object]:
-    """The value if it is a list, else an empty list: the agent's process may send anything."""
-    return value if isinstance(value, list) else []
 
 
 def _entries_of(turn: Invocation) -> list[JsonObject]:
@@ -255,7 +252,7 @@ def _entries_of(turn: Invocation) -> list[JsonObject]:
     }
     for event, part in steps:
         if isinstance(part, ToolCall):
-            entry = {"kind": "tool", "agent": event.author, **_call(part), "at": event.at}
+            entry = {"kind": "tool", "agent": event.author, **call_json(part), "at": event.at}
             end, response = ends.get(part.id or part.name, (None, None))
             if response is not None:
                 entry["response"] = dict(response)

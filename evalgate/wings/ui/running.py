@@ -185,12 +185,15 @@ class LineWatcher:
     ) -> None:
         """See Watcher."""
         failure = outcome.message if isinstance(outcome, AgentFailure) else ""
-        fields = {
-            "suite": key.suite,
-            "case": key.case_id,
-            "kind": None if kind is None else kind.value,
-        }
-        self._tell("trial", **fields, base=of_base, failure=failure, usd=judges_usd)
+        self._tell(
+            "trial",
+            suite=key.suite,
+            case=key.case_id,
+            kind=None if kind is None else kind.value,
+            base=of_base,
+            failure=failure,
+            usd=judges_usd,
+        )
 
     def say(self, line: str) -> None:
         """See Watcher."""

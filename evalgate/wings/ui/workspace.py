@@ -27,10 +27,8 @@ from evalgate.model import (
     Attachment,
     Case,
     CaseKey,
-    Invocation,
     Part,
     Rubric,
-    Suite,
     Text,
     ToolCall,
     ToolResponse,
@@ -45,7 +43,7 @@ from evalgate.system import redact
 from evalgate.text import templates
 from evalgate.text.templates import Safe
 from evalgate.values import JsonObject
-from .chat import Chat
+from .chat import Chat, call_json
 from .running import Running
 
 LATEST = ""
@@ -112,8 +110,11 @@ class Workspace:
         policy. Raises EvalgateError."""
         settings = self.settings()
         context = prepare.make_context(settings)
-        head_results, own_base = self._sides(settings, head)
-        base_results = own_base if base is None else self._base(settings, base)
+        head_results, base_results = self._sides(settings, head)
+        if base in (NONE, ""):
+            base_results = None
+        elif base is not None:
+            base_results = stored_results.read_run(self._results(settings, base), of="the base")
         report = stored_results.compare_stored(
             settings, context, head=head_results, base=base_results
         )
@@ -128,7 +129,15 @@ class Workspace:
         project, problems = self._project(settings)
         runs = kept.runs(settings.root)
         return {
-            "suites": [_suite(suite) for suite in project.suites] if project else [],
+            "suites": [
+                {
+                    "key": suite.key,
+                    "problem": suite.problem,
+                    "cases": [case.case_id for case in suite.cases],
+                    "criteria": [use.name for use in suite.criteria],
+                }
+                for suite in (project.suites if project else ())
+            ],
             "problems": problems,
             "runs": [
                 {
@@ -163,7 +172,7 @@ class Workspace:
                 {
                     "user": turns.answer_text(turn.user_content) or "",
                     "answer": turns.answer_text(turn.final_response),
-                    "calls": None if turn.events is None else _calls(turn),
+                    "calls": None if turn.events is None else list(map(call_json, turn.tool_calls)),
                 }
                 for turn in eval_case.turns
             ],
@@ -186,7 +195,16 @@ class Workspace:
         if which == "failed":
             options["paths"], _ = stored_results.failed(settings)
         elif which == "selected":
-            options["paths"] = _paths(cases)
+            if not cases:
+                raise ConfigError("no case is selected")
+            # a selection of paths cannot name an id with a comma
+            odd_id = next((case_id for _, case_id in cases if "," in case_id), None)
+            if odd_id is not None:
+                hint = "Run its whole file."
+                raise ConfigError(
+                    f"case {odd_id!r} cannot be selected: its id has a comma", hint=hint
+                )
+            options["paths"] = stored_results.selection(cases)
         if fresh:
             options["fresh"] = True
         reproduce = load.render_command(load.load_settings(options), folder="")
@@ -443,11 +461,6 @@ class Workspace:
             stored_cases = {}
         return stored_results.together(settings, stored_cases)
 
-    def _base(self, settings: Settings, base: str) -> Stored | None:
-        if base in (NONE, ""):
-            return None
-        return stored_results.read_run(self._results(settings, base), of="the base")
-
     def _results(self, settings: Settings, name: str) -> Path:
         """The results file of a kept run, by its folder's name. Raises ConfigError."""
         folder = name.removesuffix(OF_RUN)
@@ -461,19 +474,6 @@ class Workspace:
         return stored_run.folder / BASE_RESULTS if name.endswith(OF_RUN) else stored_run.results
 
 
-def _suite(suite: Suite) -> JsonObject:
-    return {
-        "key": suite.key,
-        "problem": suite.problem,
-        "cases": [case.case_id for case in suite.cases],
-        "criteria": [use.name for use in suite.criteria],
-    }
-
-
-def _calls(turn: Invocation) -> list[JsonObject]:
-    return [{"name": call.name, "args": dict(call.arguments)} for call in turn.tool_calls]
-
-
 def _change(change: TurnEdit) -> JsonObject:
     """The new expectations of a turn: the old and the new answer, and the lines of its calls."""
     turn = change.turn
@@ -485,15 +485,3 @@ def _change(change: TurnEdit) -> JsonObject:
         if change.edits_calls
         else None,
     }
-
-
-def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
-    """The cases as a selection of paths, which cannot name an id with a comma."""
-    if not cases:
-        raise ConfigError("no case is selected")
-    odd_id = next((case_id for _, case_id in cases if "," in case_id), None)
-    if odd_id is not None:
-        raise ConfigError(
-            f"case {odd_id!r} cannot be selected: its id has a comma", hint="Run its whole file."
-        )
-    return stored_results.selection(cases)

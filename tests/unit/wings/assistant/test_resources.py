@@ -15,7 +15,7 @@ from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
 from evalgate.wings.assistant.resources import ServerResources
-from evalgate.wings.ces import read, resources as gate_resources
+from evalgate.wings.ces import read, resources as gate_resources, shapes
 from evalgate.wings.ces.edit import Refused
 from evalgate.wings.ces.read import Kind
 
@@ -60,7 +60,7 @@ def refusal(call: Any) -> Refused:
 
 def test_listed_by_page_and_found_by_name(root: Path) -> None:
     resources = ServerResources(root)
-    names = [f"{read.LOCAL_APP}/evaluations/bye", LOST, RENEW]
+    names = [f"{shapes.LOCAL_APP}/evaluations/bye", LOST, RENEW]
     listed = resources.listed(Kind.EVALUATION)
     assert sorted(each["name"] for each in listed["evaluations"]) == sorted(names)
     first = resources.listed(Kind.EVALUATION, page_size=2)
@@ -99,7 +99,7 @@ def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
 
 
 def test_comments_of_yaml_stay(root: Path) -> None:
-    name = f"{read.LOCAL_APP}/evaluations/bye"
+    name = f"{shapes.LOCAL_APP}/evaluations/bye"
     step = {"expectation": {"agentResponse": {"chunks": [{"text": "See you"}]}}}
     turns = [{"steps": [{"userInput": {"text": "Bye"}}, step]}]
     body = {"name": name, "golden": {"turns": turns}, "tags": ["P1"]}
@@ -268,7 +268,7 @@ def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> No
         [("FAIL", "v1"), ("PASS", "v2"), ("PASS", "v3"), ("FAIL", "v4"), ("PASS", "v4")], 1
     ):
         put_result(root, LOST, number, version, evaluationStatus=status)
-    put_result(root, f"{read.LOCAL_APP}/evaluations/bye", 6, "v4", executionState="ERROR")
+    put_result(root, f"{shapes.LOCAL_APP}/evaluations/bye", 6, "v4", executionState="ERROR")
     newest = [  # three versions, and not the results of before
         {"appVersionId": "v2", "passCount": 1},
         {"appVersionId": "v3", "passCount": 1},
@@ -296,8 +296,8 @@ def test_what_runs_gave_is_shown_with_evaluations_and_datasets(root: Path) -> No
         evaluation["name"]
         for evaluation in resources.listed(Kind.EVALUATION, failing=True)["evaluations"]
     ]
-    assert failing == [RENEW, f"{read.LOCAL_APP}/evaluations/bye"]
-    assert "lastCompletedResult" not in listed[f"{read.LOCAL_APP}/evaluations/bye"]
+    assert failing == [RENEW, f"{shapes.LOCAL_APP}/evaluations/bye"]
+    assert "lastCompletedResult" not in listed[f"{shapes.LOCAL_APP}/evaluations/bye"]
 
 
 def test_what_is_shown_are_messages_of_the_api(root: Path) -> None:
@@ -318,7 +318,7 @@ def test_what_is_shown_are_messages_of_the_api(root: Path) -> None:
             for message in listed:
                 if (
                     kind is Kind.EVALUATION
-                    and message["name"] != f"{read.LOCAL_APP}/evaluations/bye"
+                    and message["name"] != f"{shapes.LOCAL_APP}/evaluations/bye"
                 ):
                     assert message["lastCompletedResult"]["name"].startswith(message["name"])
                 json_format.ParseDict(message, shape.pb(shape()))
@@ -328,7 +328,7 @@ def test_the_app_of_results_is_that_of_the_server(root: Path) -> None:
     """An evaluation without a name gets its results, whatever app the server was started for."""
     resources = ServerResources(root, app="projects/p/locations/l/apps/mine")
     name = "projects/p/locations/l/apps/mine/evaluations/bye"
-    result = {"name": f"{read.LOCAL_APP}/evaluations/bye/results/r1", "evaluationStatus": "PASS"}
+    result = {"name": f"{shapes.LOCAL_APP}/evaluations/bye/results/r1", "evaluationStatus": "PASS"}
     kept = resources.keep(
         {"evaluationRuns": [], "evaluationResults": [{**result, "executionState": "COMPLETED"}]}
     )
@@ -342,7 +342,7 @@ def test_what_get_gives_can_be_written(root: Path) -> None:
     """With results, metrics and etag, as it is: an update that changes nothing, and a new one."""
     resources = ServerResources(root, no_relaxing=True)
     before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
-    for name in (LOST, RENEW, f"{read.LOCAL_APP}/evaluations/bye"):
+    for name in (LOST, RENEW, f"{shapes.LOCAL_APP}/evaluations/bye"):
         shown = resources.get(Kind.EVALUATION, name)
         assert resources.update(Kind.EVALUATION, shown).changes == ()
         assert resources.update(Kind.EVALUATION, shown, mask="*").changes == ()
@@ -481,7 +481,7 @@ def test_a_clock_of_whole_seconds_is_not_relied_on(
     resources = ServerResources(root)
     for answer in ("Goodbye", "Welcome"):
         (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))
-        evaluation = resources.get(Kind.EVALUATION, f"{read.LOCAL_APP}/evaluations/bye")
+        evaluation = resources.get(Kind.EVALUATION, f"{shapes.LOCAL_APP}/evaluations/bye")
         assert answer in json.dumps(evaluation)
 
 

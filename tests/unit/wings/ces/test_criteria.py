@@ -219,7 +219,7 @@ def test_results_are_made_of_what_the_grades_say() -> None:
     }
     plan = ces.plan_of(seen)
     assert plan is not None
-    result = ces.result_of(plan, seen, ces.StoredVerdicts(grades))
+    result = ces.result_of(plan, seen, ces.stored_verdicts(grades))
     assert isinstance(result, GoldenResult)
     first, second = result.turn_replay_results
     assert [each.outcome for each in first.expectation_outcome] == [Outcome.PASS, Outcome.PASS]

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import outcomes
-from evalgate.wings.ces.outcomes import Kind, Plan, Verdict, VerdictSource
+from evalgate.wings.ces.outcomes import Kind, Plan, Verdict, judge_by
 from evalgate.wings.ces.shapes import (
     Evaluation,
     EvaluationMetricsConfig,
@@ -746,7 +746,7 @@ def test_goldens(
     plan: Plan, done: Invocation, expected: Outcome | None, scores: dict[Any, int | None]
 ) -> None:
     verdicts = verdicts_in(scores)
-    result = outcomes.result_of(plan, [done], VerdictSource(verdicts))
+    result = outcomes.result_of(plan, [done], judge_by(verdicts))
     assert outcomes.status(outcomes.checks(plan, result)) is expected
     # what has a verdict is asked about, but for what is not to be asked
     asked = {each.key for each in outcomes.questions(plan, [done])}
@@ -764,7 +764,7 @@ def test_every_word_of_a_check_is_a_templates() -> None:
     words: dict[str, str] = {}
     with template_words.marked():
         for name, plan, done, _, scores in GOLDENS:
-            result = outcomes.result_of(plan, [done], VerdictSource(verdicts_in(scores)))
+            result = outcomes.result_of(plan, [done], judge_by(verdicts_in(scores)))
             own = template_words.data_of((plan.json(), done, notes, labels, "So. True"))
             texts = (
                 f"{check.subject} {check.explanation}" for check in outcomes.checks(plan, result)
@@ -777,7 +777,7 @@ def test_every_word_of_a_check_is_a_templates() -> None:
 def test_metrics_of_a_turn() -> None:
     plan = golden(tool("find", id="a", weeks=3), tool("renew"), says("Hi"))
     done = did("Hello", called("renew"), called("find", id="a", weeks=2))
-    result = outcomes.result_of(plan, [done], VerdictSource(verdicts_in({("answer", 3): 4})))
+    result = outcomes.result_of(plan, [done], judge_by(verdicts_in({("answer", 3): 4})))
     (turn,) = result.turn_replay_results
     find, renew, answer = turn.expectation_outcome
     assert find.tool_invocation_result is not None
@@ -803,7 +803,7 @@ def test_metrics_of_a_turn() -> None:
 )
 def test_a_missing_argument_is_not_a_text(arguments: dict[str, Any], text: str) -> None:
     done = did("Hello", called("find", id="a", **arguments))
-    result = outcomes.result_of(golden(FIND), [done], VerdictSource({}))
+    result = outcomes.result_of(golden(FIND), [done], judge_by({}))
     explanations = [check.explanation for check in outcomes.checks(golden(FIND), result)]
     assert f"weeks: expected '3', {text}" in explanations
 
@@ -1068,7 +1068,7 @@ def test_scenarios(
     verdicts = {
         key_of(*key): Verdict(score=score, explanation="So.") for key, score in scores.items()
     }
-    result = outcomes.result_of(plan, [done], VerdictSource(verdicts))
+    result = outcomes.result_of(plan, [done], judge_by(verdicts))
     assert outcomes.status(outcomes.checks(plan, result)) is expected
     assert result.task_completed is completed
     raw = {"scenarioResult": result.json()}

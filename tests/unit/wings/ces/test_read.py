@@ -308,7 +308,7 @@ def test_two_files_that_say_what_applies_to_one_app() -> None:
 def test_a_golden_for_cxas_is_the_evaluation_that_it_becomes() -> None:
     reading = read.parse(CONVERSATIONS, file="evals/a.yaml")
     assert reading.problems == ()
-    app = read.LOCAL_APP
+    app = shapes.LOCAL_APP
     expectations = [
         f"{app}/evaluationExpectations/{cxas.expectation_id(each)}"
         for each in ("Is polite", "Names the date")

@@ -14,14 +14,25 @@ from google.protobuf import json_format
 from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
 from evalgate.wings.ces import results
 from evalgate.wings.ces.outcomes import Plan
-from evalgate.wings.ces.results import Measured, RunFacts
-from evalgate.wings.ces.shapes import Evaluation, EvaluationResult, GoldenRunMethod, Outcome, Proto
+from evalgate.wings.ces.results import Measured
+from evalgate.wings.ces.shapes import (
+    Evaluation,
+    EvaluationResult,
+    EvaluationRun,
+    GoldenRunMethod,
+    Outcome,
+    Proto,
+)
 
 DATA = Path(__file__).parents[3] / "data/ces"
 APP = "projects/local/locations/local/apps/library-desk"
 RENEW, LOST = f"{APP}/evaluations/renew-loan-happy-path", f"{APP}/evaluations/lost-card-scenario"
 TOOL = f"{APP}/tools/renew_loan"
-BATCH = RunFacts(app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1")
+BATCH = EvaluationRun(
+    name=f"{APP}/evaluationRuns/run-7",
+    create_time="2027-02-01T10:00:00Z",
+    app_version=f"{APP}/versions/git-4f2a9c1",
+)
 STABLE, NAIVE = GoldenRunMethod.STABLE, GoldenRunMethod.NAIVE
 
 
