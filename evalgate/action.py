@@ -19,7 +19,7 @@ from evalgate import __version__, config, errors, reports
 from evalgate.config import Door, load, settings as config_settings
 from evalgate.config.context import run_of
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem
 from evalgate.gate import merge, post, prepare, progress, run, store
 from evalgate.github import events, forks, publish
 from evalgate.github.check_run import Output
@@ -155,28 +155,22 @@ def read_inputs(environ: Environ) -> dict[str, Any]:
     inputs = {
         config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)
     }
-    findings = [
-        _not_an_input(name, text, inputs)
-        for name, text in input_texts.items()
-        if name not in {*inputs, TOKEN}
-    ]
-    if problems := [problem for problem in findings if problem is not None]:
+    problems: list[Problem] = []
+    for name, text in input_texts.items():
+        setting = name.replace("-", "_")
+        if name in {*inputs, TOKEN}:
+            continue
+        if setting in config_settings.NAMES and setting not in inputs.values():
+            hint = load.line_of_input(setting, text)
+        elif nearest_name := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
+            hint = f"Did you mean `{nearest_name}`?"
+        else:  # it may be another program's
+            continue
+        message = f"`{name}` is not an input of this action"
+        problems.append(errors.error("unknown-input", message, hint=hint))
+    if problems:
         raise ConfigError.collected(problems)
     return {inputs[name]: text for name, text in input_texts.items() if name in inputs}
-
-
-def _not_an_input(name: str, text: str, inputs: Mapping[str, str]) -> Problem | None:
-    """The problem of an unknown input, with the right name; None if no name is similar: it may be
-    another program's."""
-    setting = name.replace("-", "_")
-    if setting in config_settings.NAMES and setting not in inputs.values():
-        hint = load.line_of_input(setting, text)
-    elif nearest_name := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
-        hint = f"Did you mean `{nearest_name}`?"
-    else:
-        return None
-    message = f"`{name}` is not an input of this action"
-    return Problem(severity=Severity.ERROR, code="unknown-input", message=message, hint=hint)
 
 
 def conclude(
@@ -225,14 +219,19 @@ def _read_event(environ: Environ, settings: Settings) -> EventContext:
     forks.check(event, settings, root=settings.root, environ=environ)
     if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
         return event
+    reason = f"workflow_dispatch: reading pull request #{event.number}"
+    with closing(_client(environ, reason)) as client:
+        return forks.resolve(event, client)
+
+
+def _client(environ: Environ, purpose: str) -> Client:
+    """The client for the workflow's token. Raises ConfigError, also without a token."""
     token = token_of(environ)
     if token is None:
         raise ConfigError(
-            f"workflow_dispatch: reading pull request #{event.number} needs a token",
-            hint="By default, `github-token` is the job's token.",
+            f"{purpose} needs a token", hint="By default, `github-token` is the job's token."
         )
-    with closing(Client.of(environ, token=token)) as client:
-        return forks.resolve(event, client)
+    return Client.of(environ, token=token)
 
 
 def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
@@ -253,7 +252,11 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             output.hand_over(workspace)
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         outcome.verdict = {**reports.render_outputs(report), **paths}
-        is_whole = _report(report, environ, debug=debug)
+        for line in reports.render_annotations(report):
+            say(line)
+        is_whole = _summarize(report.summary, environ)
+        if debug:
+            say(workflow_commands.disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
         code = report.exit_code if is_whole else errors.without_files(report.exit_code)
@@ -337,14 +340,9 @@ def _post(
 ) -> ExitCode:
     """Post the claims of a pull request's own run; 0 unless nothing could be posted: the verdict is
     not ours."""
-    token = token_of(environ)
-    if token is None:
-        raise ConfigError(
-            "`mode: post` needs a token", hint="By default, `github-token` is the job's token."
-        )
     links = events.links_of(environ, event, run=event.run)
     job = publish.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client.of(environ, token=token)) as client, commands_stopped():
+    with closing(_client(environ, "`mode: post`")) as client, commands_stopped():
         outcome_of_post = post.post(settings, event, client, job=job, links=links)
         if outcome_of_post.report is not None:
             sys.stdout.write(reports.render_terminal(outcome_of_post.report))
@@ -425,16 +423,6 @@ def _undecided(error: BaseException, environ: Environ) -> Output:
 def token_of(environ: Environ) -> str | None:
     """The workflow's token: the input `github-token`, else GITHUB_TOKEN."""
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
-
-
-def _report(report: Report, environ: Environ, *, debug: bool) -> bool:
-    """Write annotations and the job's summary; False if that cannot be written."""
-    for line in reports.render_annotations(report):
-        say(line)
-    is_whole = _summarize(report.summary, environ)
-    if debug:
-        say(workflow_commands.disarm(f"files: {dict(report.files)}"))
-    return is_whole
 
 
 def _summarize(text: str, environ: Environ) -> bool:

@@ -112,12 +112,10 @@ class CommandGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            nearest_name = words.nearest(args[0], COMMANDS)
-            if nearest_name is None:
+            hint = words.did_you_mean(args[0], COMMANDS)
+            if not hint:
                 raise
-            raise click.UsageError(
-                f"{error.message} Did you mean `{nearest_name}`?", ctx
-            ) from error
+            raise click.UsageError(f"{error.message} {hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """One line per command."""

@@ -9,6 +9,7 @@ import shlex
 import sys
 import types
 import typing
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from evalgate.gate import (
     stored_results,
 )
 from evalgate.gate.prepare import Estimate
-from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Report, Suite
+from evalgate.model import AgentUse, ConfigOrigin, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
@@ -242,9 +243,7 @@ def validate(**values: Any) -> int:
     project = project.with_problems(quarantine.lint(settings, project.suites, today))
     problems = project.all_problems()
     cli.show_problems(problems)
-    counts = {
-        severity: sum(problem.severity is severity for problem in problems) for severity in Severity
-    }
+    counts = Counter(problem.severity for problem in problems)
     cases = sum(len(suite.cases) for suite in project.suites)
     library_counts = "".join(
         f", {words.counted(library.evaluation_count(), library.noun)}"
@@ -300,16 +299,15 @@ def run_gate(
         texts.append(more(report))
 
     watcher = progress.watch(sys.stderr)
-    command = f"evalgate {shlex.join(sys.argv[1:])}"
-    isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    context_fields: JsonObject = {
-        "reproduce": command,
-        "show": show,
-        "isolate": isolate,
-        "present": present,
-        "keep": True,
-    }
-    context = prepare.make_context(settings, watcher=watcher, **context_fields)
+    context = prepare.make_context(
+        settings,
+        watcher=watcher,
+        reproduce=f"evalgate {shlex.join(sys.argv[1:])}",
+        show=show,
+        isolate=gate is gate_run.run and isolates(settings, watcher.say),
+        present=present,
+        keep=True,
+    )
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(texts), nl=False)  # drops colors if stdout is not a terminal
@@ -373,7 +371,13 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
-    deciding_text = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
+    criteria = [
+        use.name
+        if use.threshold is None
+        else f"{use.name} {'<=' if use.lower_is_better else '>='} {use.threshold:g}"
+        for use in suite.criteria
+        if not use.informational
+    ]
     judges = (
         f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
     )
@@ -381,7 +385,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
-        f"  criteria  {deciding_text or 'none'}, from {origin}",
+        f"  criteria  {', '.join(criteria) or 'none'}, from {origin}",
         f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
@@ -400,11 +404,6 @@ def agent_label(agent: AgentUse) -> str:
     its function or its folder."""
     driver = agents.DRIVERS.get(agent.driver)
     return "" if driver is None else driver.label(agent.options)
-
-
-def _criterion(use: CriterionUse) -> str:
-    sign = "<=" if use.lower_is_better else ">="
-    return use.name if use.threshold is None else f"{use.name} {sign} {use.threshold:g}"
 
 
 @click.command("conclude")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.errors import ExitCode, Place, Severity
+from evalgate.errors import ExitCode, Severity
 from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
@@ -77,8 +77,14 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     if problem is None:
         yield f"  {mark}  {check.label:<11}  {plain.visible(check.text)}"
         return
-    place = _place(problem.place, title)
-    yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
+    text = f"{problem.message} [{problem.code}]"
+    if problem.place is not None:
+        file, line_number = problem.place.file, problem.place.line
+        if file != title:
+            text = f"{file}:{line_number}: {text}" if line_number else f"{file}: {text}"
+        elif line_number:
+            text = f"line {line_number}: {text}"
+    yield f"  {mark}  {check.label:<11}  {plain.visible(text)}"
     for line in plain.ends(check.detail, most_lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
     first_line, _, details = str(problem.hint).partition("\n")
@@ -86,11 +92,3 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
         yield f"         fix: {plain.visible(first_line)}"
     for line in textwrap.dedent(details).splitlines():
         yield f"              {plain.visible(line)}"
-
-
-def _place(place: Place | None, title: str) -> str:
-    if place is None:
-        return ""
-    if place.file == title:
-        return f"line {place.line}: " if place.line else ""
-    return f"{place.file}:{place.line}: " if place.line else f"{place.file}: "

@@ -61,7 +61,16 @@ def show(**values: Any) -> int:
     if not values["cases"]:
         return _list_cases(stored_cases.values(), unrun_count)
     for number, stored_case in enumerate(stored_results.select(stored_cases, values["cases"])):
-        case = _of_run(stored_case, values["run_number"])
+        case, repeat = stored_case, values["run_number"]
+        if repeat is not None:
+            case = case.with_trials(
+                trial for trial in case.trials if trial.key.number == repeat - 1
+            )
+            if not case.trials:
+                raise ConfigError(
+                    f"case {case.case_id!r} has no run {repeat}",
+                    hint=f"It has {len(stored_case.trials)}.",
+                )
         run = case.head.run
         if number:
             click.echo()
@@ -98,21 +107,6 @@ def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     return ExitCode.PASS
 
 
-def _of_run(stored_case: StoredCase, number: int | None) -> StoredCase:
-    """The case with only its run of this number, from 1; None: with all. Raises ConfigError."""
-    if number is None:
-        return stored_case
-    case = stored_case.with_trials(
-        trial for trial in stored_case.trials if trial.key.number == number - 1
-    )
-    if not case.trials:
-        raise ConfigError(
-            f"case {stored_case.case_id!r} has no run {number}",
-            hint=f"It has {len(stored_case.trials)}.",
-        )
-    return case
-
-
 @click.command("history")
 @commands.options(*SETTINGS)
 @click.argument("case", required=False)
@@ -131,7 +125,7 @@ def history(**values: Any) -> int:
         for (suite, case_id), outcome in run.outcomes().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
-                word = reports.stored_word(*outcome)
+                word = wording.stored_word(*outcome)
                 words_of_runs.setdefault((suite, case_id), word)
                 rows.append((run.started_at, _commit(run), word, plain.label(suite, NAME_WIDTH)))
     if len(rows) == 1:
@@ -161,7 +155,7 @@ def _commit(run: KeptRun) -> str:
 
 def _counts(run: KeptRun) -> list[str]:
     """The number of cases by outcome: `17 pass`, `2 fail`, `1 flaky`."""
-    return _count_words(reports.stored_word(*outcome) for outcome in run.outcomes().values())
+    return _count_words(wording.stored_word(*outcome) for outcome in run.outcomes().values())
 
 
 def _count_words(case_words: Iterable[str]) -> list[str]:
@@ -199,7 +193,7 @@ def show_last_run() -> bool:
         for case in unpassed_cases
         if case.kind is VerdictKind.FAIL and case.label not in edit.UNACCEPTABLE
     ]
-    rows = reports.commands_after(
+    rows = wording.commands_after(
         [*failed_ids, *(case.case_id for case in unpassed_cases)], failed_ids
     )
     for line in plain.table(rows if unpassed_cases else [("evalgate run", phrase("purpose_run"))]):
@@ -281,10 +275,11 @@ def _waiting_changes(
     if any(values[option] for option in ("yes", *FILTERS)):
         return [], list(values["cases"])
     changes = waiting.changes(settings.root)
-    names = [name for name in values["cases"] if name not in changes]
-    if not values["cases"]:
-        return list(changes.values()), names
-    return [changes[name] for name in values["cases"] if name in changes], names
+    names = values["cases"] or tuple(changes)
+    return (
+        [changes[name] for name in names if name in changes],
+        [name for name in names if name not in changes],
+    )
 
 
 def _select_cases(

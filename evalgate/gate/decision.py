@@ -34,7 +34,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.reports import edits as reports_edits, sentences
+from evalgate.reports import edits as reports_edits, sentences, view
 from evalgate.results import file as results_file, output, shards
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
@@ -243,7 +243,7 @@ def _results(
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
     """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
-        causes = reports.causes_of(report)
+        causes = view.view_of(report).causes
         yield (
             "results",
             RESULTS,

@@ -98,20 +98,18 @@ def extract(
                 if name not in names:
                     continue
                 if name in contents:
-                    raise _unusable(GitHubFault.MALFORMED, f"`{name}` appears twice")
+                    raise _unusable(f"`{name}` appears twice")
                 if entry.compress_type not in _METHODS:
-                    raise _unusable(
-                        GitHubFault.MALFORMED, f"`{name}` uses an unsupported compression method"
-                    )
+                    raise _unusable(f"`{name}` uses an unsupported compression method")
                 if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
-                    raise _unusable(GitHubFault.MALFORMED, f"`{name}` is not a regular file")
+                    raise _unusable(f"`{name}` is not a regular file")
                 with zip_file.open(entry) as source:
                     contents[name] = source.read(min(most_bytes, MOST_FILE_BYTES) + 1)
                 most_bytes -= len(contents[name])
                 if most_bytes < 0 or len(contents[name]) > MOST_FILE_BYTES:
-                    raise _unusable(GitHubFault.TOO_LARGE, f"`{name}` is too large, unpacked")
+                    raise _unusable(f"`{name}` is too large, unpacked", GitHubFault.TOO_LARGE)
     except _UNREADABLE as error:
-        raise _unusable(GitHubFault.MALFORMED, f"it cannot be read ({error})") from None
+        raise _unusable(f"it cannot be read ({error})") from None
     return contents
 
 
@@ -119,13 +117,13 @@ def _check_count(archive: bytes) -> None:
     """Refuse too many entries before zipfile reads all of them. Raises GitHubFailed."""
     position = archive.rfind(_DIRECTORY_END, max(0, len(archive) - _LONGEST_END))
     if position < 0 or len(archive) < position + 16:
-        raise _unusable(GitHubFault.MALFORMED, "it is not a zip file, or it is truncated")
+        raise _unusable("it is not a zip file, or it is truncated")
     entries, directory_bytes = struct.unpack_from("<HI", archive, position + 10)
     # a zip of more than 65,534 entries or 4 GB has the count elsewhere, and is too large anyway; so
     # is a directory with more than 1 KB per entry
     if entries > MOST_ENTRIES or directory_bytes > MOST_ENTRIES * 1_024:
-        raise _unusable(GitHubFault.TOO_LARGE, f"it has too many entries ({entries:,})")
+        raise _unusable(f"it has too many entries ({entries:,})", GitHubFault.TOO_LARGE)
 
 
-def _unusable(kind: GitHubFault, reason: str) -> GitHubFailed:
+def _unusable(reason: str, kind: GitHubFault = GitHubFault.MALFORMED) -> GitHubFailed:
     return GitHubFailed(kind, f"the artifact's archive is not used: {reason}")

@@ -47,15 +47,16 @@ def start(
     client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = ""
 ) -> CheckRun:
     """Create the check run, in progress. Raises GitHubFailed."""
-    body = {
+    body: JsonObject = {
         "name": name,
         "head_sha": head_sha,
         "status": "in_progress",
         "started_at": _timestamp(),
         "output": _output_json(output),
     }
-    link = {"details_url": details_url} if details_url else {}
-    return client.call(github_client.CREATE_CHECK, CheckRun, body={**body, **link})
+    if details_url:
+        body["details_url"] = details_url
+    return client.call(github_client.CREATE_CHECK, CheckRun, body=body)
 
 
 def update(client: Client, check: CheckRun, output: Output) -> None:

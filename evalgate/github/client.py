@@ -333,8 +333,13 @@ class Client:
 
     def copy(self, *, timeout_s: float, patience_s: float) -> Client:
         """Another client of the same repository, for another thread."""
-        arguments = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
-        return Client(**arguments, timeout_s=timeout_s, patience_s=patience_s)
+        return Client(
+            repository=self.repository,
+            token=self._token,
+            api_url=self._api_url,
+            timeout_s=timeout_s,
+            patience_s=patience_s,
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -397,7 +402,7 @@ class Client:
         if redirect.status >= 400:
             raise _answer_failure(endpoint, redirect, secret=self._token)
         target = redirect.headers.get("location", "")
-        if redirect.status not in http.REDIRECTS or _origin(target) is None:
+        if redirect.status not in http.REDIRECTS or not _is_web_address(target):
             raise _unreadable_failure(endpoint, redirect, "does not redirect to the download")
         signature = urlsplit(target).query  # anybody with it can read the artifact
         storage = Exchange(environment=os.environ, headers={}, most_bytes=most_bytes)
@@ -447,18 +452,15 @@ class Client:
     ) -> Answer:
         """Any answer to a request, which is repeated after temporary failures. `ends`: the deadline
         of a longer request, monotonic. Raises GitHubFailed if there is no answer."""
-        answer: Answer | None = None
-        fault: ExchangeFailed | None = None
+        outcome: Answer | ExchangeFailed
         for tries in range(MOST_TRIES):
-            answer = None
-            fault = None
             remaining_s = (ends or time.monotonic() + self._timeout_s) - time.monotonic()
             try:
                 timeout_s = min(remaining_s, self._ends - time.monotonic())
-                answer = send(endpoint.method, url, body=body, timeout_s=timeout_s)
+                outcome = send(endpoint.method, url, body=body, timeout_s=timeout_s)
             except ExchangeFailed as error:
-                fault = error
-            wait_s = _pause(endpoint, answer or fault, tries)
+                outcome = error
+            wait_s = _pause(endpoint, outcome, tries)
             is_last = tries == MOST_TRIES - 1
             if (
                 is_last
@@ -468,10 +470,9 @@ class Client:
                 break
             self._patience_s -= wait_s
             time.sleep(wait_s)
-        if fault is not None:
-            raise _fault_failure(endpoint, fault)
-        assert answer is not None, "there is an answer or a fault"
-        return answer
+        if isinstance(outcome, ExchangeFailed):
+            raise _fault_failure(endpoint, outcome)
+        return outcome
 
 
 def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
@@ -481,7 +482,7 @@ def _fault_failure(endpoint: Endpoint, fault: ExchangeFailed) -> GitHubFailed:
     return GitHubFailed(kind, message, hint=kind.value[1])
 
 
-def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed | None, tries: int) -> float | None:
+def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed, tries: int) -> float | None:
     """Seconds until a request is worth another try; None if it never is. Lost connections and 5xx
     may be temporary, and limits with an end."""
     requested_s = limit_wait(outcome) if isinstance(outcome, Answer) else None
@@ -489,7 +490,7 @@ def _pause(endpoint: Endpoint, outcome: Answer | ExchangeFailed | None, tries: i
     is_broken = (
         outcome.status in _SERVER_FAILURES
         if isinstance(outcome, Answer)
-        else outcome is not None and outcome.fault in _TEMPORARY_FAULTS
+        else outcome.fault in _TEMPORARY_FAULTS
     )
     # Creating a check run twice is harmless, since the newest one with a name counts.
     may_repeat = endpoint.method != "POST" or endpoint is CREATE_CHECK
@@ -586,10 +587,9 @@ def _redacted(secret: str, text: str) -> str:
     return text.replace(secret, "***") if secret else text
 
 
-def _origin(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host in lower case and port; None if `url` is not an HTTP address."""
+def _is_web_address(url: str) -> bool:
     try:
-        origin = http.origin(url)
+        scheme, host, _ = http.origin(url)
     except ExchangeFailed:
-        return None
-    return origin if origin[0] in ("http", "https") and origin[1] else None
+        return False
+    return scheme in ("http", "https") and bool(host)

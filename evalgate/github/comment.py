@@ -54,35 +54,29 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     return f"{text[: LIMIT // 2 - len(note)]}{note}"
 
 
-def fetch_user(client: Client) -> str:
-    """The login of the token's user; an app's token cannot ask, and counts as the job's own. Raises
-    GitHubFailed."""
-    if client.token_of_app:
-        return ACTIONS_BOT
-    try:
-        return client.call(github_client.FETCH_USER, User).login
-    except GitHubFailed as error:
-        if error.not_permitted:
-            return ACTIONS_BOT
-        raise
-
-
 def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> None:
     """Write the rendered text into the comment of the gate `name` on pull request `number`.
 
     Without `create`, only an existing comment is updated. An older run never overwrites a newer
     one. Raises GitHubFailed, also if another job of the same run wrote the comment."""
-    login = fetch_user(client)
-    new_comment: Comment | None = None
+    login = ACTIONS_BOT  # an app's token cannot ask, and counts as the job's own
+    if not client.token_of_app:
+        try:
+            login = client.call(github_client.FETCH_USER, User).login
+        except GitHubFailed as error:
+            if not error.not_permitted:
+                raise
+    new_id: int | None = None
     for tries in range(_MOST_TRIES + 1):
         all_comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
         comments = _gate_comments(all_comments, text, name, login)
         try:
             if comments or not create:
-                return _update(client, comments, text, new_comment=new_comment, name=name)
+                return _update(client, comments, text, new_id=new_id, name=name)
             new_comment = client.call(
                 github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
             )
+            new_id = new_comment.id
             login = new_comment.user.login if new_comment.user else login
         except GitHubFailed as error:
             # It may have been created anyway, or removed in the meantime: look again.
@@ -96,9 +90,10 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
 
 
 def _update(
-    client: Client, comments: list[Comment], text: str, *, new_comment: Comment | None, name: str
+    client: Client, comments: list[Comment], text: str, *, new_id: int | None, name: str
 ) -> None:
-    """Update the oldest comment, unless a newer run wrote one, and remove its duplicates."""
+    """Update the oldest comment, unless a newer run wrote one, and remove its duplicates. `new_id`:
+    of the comment that has the text already."""
     if not comments:
         return
     own_run, own_job = run_of(text, name)
@@ -112,7 +107,6 @@ def _update(
             hint="Give each job its own `name` (an input of the action).",
         )
     oldest, *duplicates = comments
-    new_id = None if new_comment is None else new_comment.id
     if newest_run > own_run:
         duplicates = [comment for comment in duplicates if comment.id == new_id]
     elif oldest.id != new_id:

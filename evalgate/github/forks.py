@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,8 +59,10 @@ def keeps_token(root: Path) -> bool:
         source = git.find_source(root)
     except UnavailableError:
         return False
-    places = (source.common_dir / "config", source.git_dir / "config.worktree")
-    text = "".join(_text(place) for place in places).lower()
+    text = ""
+    for place in (source.common_dir / "config", source.git_dir / "config.worktree"):
+        with suppress(OSError):
+            text += place.read_text(encoding="utf-8", errors="replace").lower()
     return "extraheader" in text or "includeif" in text
 
 
@@ -168,10 +171,3 @@ def _check_checkout(sha: str, root: Path, environ: Environ) -> None:
             "workflow_dispatch: the checkout keeps the token in git's configuration, where the fork's code may read it",
             hint="Set `persist-credentials: false` at actions/checkout.",
         )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -128,14 +128,12 @@ def problems(step: GateStep) -> Iterator[Problem]:
             step.place,
             f"Add to the job:\n    permissions:\n{lines}",
         )
-    if step.measures and step.checkout is None:
+    if not step.measures:
+        return
+    if step.checkout is None:
         message = "no step before it checks the repository out"
         yield errors.error("workflow-checkout", message, step.place, "- uses: actions/checkout@v5")
-    elif (
-        step.measures
-        and step.checkout is not None
-        and _value_text(step.checkout.get("persist-credentials")) != "false"
-    ):
+    elif _value_text(step.checkout.get("persist-credentials")) != "false":
         message = "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
         hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
         yield errors.warning("token-in-checkout", message, step.place, hint)

@@ -4,7 +4,7 @@ for GITHUB_OUTPUT, for a terminal) are separate."""
 from collections.abc import Callable
 
 from evalgate.extensions import Table
-from evalgate.model import FailureCause, Report
+from evalgate.model import Report
 from evalgate.values import frozen_dataclass
 from . import (
     annotations as reports_annotations,
@@ -14,8 +14,6 @@ from . import (
     page_data,
     sarif,
     terminal,
-    view,
-    wording,
 )
 
 
@@ -71,11 +69,6 @@ RENDERERS: Table[Renderer] = Table(
 )
 
 
-def causes_of(report: Report) -> tuple[FailureCause, ...]:
-    """The causes of cases that do not pass, as all reports show them."""
-    return view.view_of(report).causes
-
-
 render_annotations = reports_annotations.render
 render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
@@ -85,5 +78,3 @@ rewrite_texts = page_data.rewrite_texts
 render_whole_case = terminal.render_whole_case
 render_change = terminal.render_change
 link = terminal.link
-stored_word = wording.stored_word
-commands_after = wording.commands_after

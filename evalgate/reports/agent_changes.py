@@ -126,7 +126,8 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
     )
     packages = [change.sentence(mark) for change in named_changes]
     other_count = len(package_changes) - len(named_changes)
-    packages += [phrase("agent_packages", other_count, bool(packages))] if other_count else []
+    if other_count:
+        packages.append(phrase("agent_packages", other_count, bool(packages)))
     files = (
         []
         if agent_texts

@@ -32,7 +32,12 @@ def render(report: Report) -> tuple[str, ...]:
     is_part = report.run.is_part
     remarks = () if is_part else view.remarks(report)
     problems = [
-        problem.below(report.links.folder)
+        # the log has their full texts
+        replace(
+            problem.below(report.links.folder),
+            message=plain.keep_advice(str(problem.message), view.MESSAGE_LIMIT),
+            hint=plain.keep_advice(str(problem.hint), view.MESSAGE_LIMIT),
+        )
         for problem in report.problems
         if problem.severity is Severity.ERROR or not is_part
     ]
@@ -70,7 +75,7 @@ def _kind(
         if remark.level is severity
     ]
     problem_commands = [
-        workflow_commands.render_problem(_shorten(problem))
+        workflow_commands.render_problem(problem)
         for problem in problems
         if problem.severity is severity
     ]
@@ -80,14 +85,6 @@ def _kind(
         max(0, len(case_commands) - limit),
         max(0, len(problem_commands) - room),
     )
-
-
-def _shorten(problem: Problem) -> Problem:
-    """Clip a problem to the limit of cases; the log has its full text."""
-    message, hint = (
-        plain.keep_advice(str(text), view.MESSAGE_LIMIT) for text in (problem.message, problem.hint)
-    )
-    return replace(problem, message=message, hint=hint)
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:

@@ -269,7 +269,8 @@ class CaseView:
                     for value in verdict.values
                     if value is not None
                 }
-                verdicts += [verdict] if len(outcomes) > 1 else []
+                if len(outcomes) > 1:
+                    verdicts.append(verdict)
         return tuple(verdicts)
 
 
@@ -321,20 +322,18 @@ URGENCY = (
 def worst_first(case_views: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their
     order."""
-
-    def rank(case: CaseView) -> tuple[int, float]:
-        return URGENCY.index(case.label) if case.label in URGENCY else len(URGENCY), -case.shortfall
-
-    return tuple(sorted(case_views, key=rank))
-
-
-def number(value: float | None, verdict: CriterionVerdict) -> str:
-    """A criterion's value, not rounded onto its threshold if it has one."""
-    return (
-        words.amount(value)
-        if verdict.threshold is None
-        else words.score(value, beside=verdict.threshold)
+    ranks = {label: rank for rank, label in enumerate(URGENCY)}
+    return tuple(
+        sorted(
+            case_views,
+            key=lambda case: (ranks.get(case.label, len(URGENCY)), -case.shortfall),
+        )
     )
+
+
+def number(value: float | None, threshold: float | None) -> str:
+    """A criterion's value, not rounded onto its threshold if it has one."""
+    return words.amount(value) if threshold is None else words.score(value, beside=threshold)
 
 
 def score_and_limit(verdict: CriterionVerdict) -> str:
@@ -454,9 +453,7 @@ def power_sentence(power: Power | None) -> str:
     if power is None or not power.caught:
         return ""
     share = power.caught[0][1]
-    next_level = next(
-        ((count, caught) for count, caught in power.caught[1:] if caught > share), None
-    )
+    next_level = next((level for level in power.caught[1:] if level[1] > share), None)
     return phrase(
         "power",
         power,

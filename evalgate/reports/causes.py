@@ -58,7 +58,12 @@ def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, else its first difference
     without values, else the criteria that miss their thresholds."""
     if not case.failing:
-        sentence = wording.unmeasured_reason(case) if case.failure is None else _failure(case)
+        if case.failure is None:
+            sentence = wording.unmeasured_reason(case)
+        else:  # without its turn, which may differ between cases
+            sentence = plain.clip(case.failure.message, LIMIT * 2)
+            if not sentence.startswith("the agent"):
+                sentence = phrase("agent_cause", case.failure, sentence)
         return plain.clip_end(VARYING.sub("#", plain.one_line(sentence)), LIMIT)
     inverted_names = {use.name for use in case.suite.criteria if use.lower_is_better}
     text = next(_differences(case, is_brief=True), "") or words.listed(
@@ -94,15 +99,8 @@ def _differences(case: CaseView, *, is_brief: bool) -> Iterator[str]:
             sentences.insert(
                 0 if misses_calls else len(sentences), _call_difference(pairs, is_brief=is_brief)
             )
-        if (
-            not is_brief
-            and turn.compares_answers
-            and turn.expected_answer
-            not in (
-                None,
-                turn.actual_answer,
-            )
-        ):
+        is_answer_wrong = turn.expected_answer not in (None, turn.actual_answer)
+        if not is_brief and turn.compares_answers and is_answer_wrong:
             sentences.append(phrase("answer_differs", missed_text))
         yield from (
             sentence if is_brief else phrase("in_turn", turn.number, sentence)
@@ -179,11 +177,3 @@ def _argument_difference(expected_call: ToolCall, actual_call: ToolCall, *, is_b
 
 def _is_of_calls(name: str) -> bool:
     return "tool" in name or "trajectory" in name
-
-
-def _failure(case: CaseView) -> str:
-    """The agent's failure without its turn, which may differ between cases."""
-    failure = case.failure
-    assert failure is not None
-    message = plain.clip(failure.message, LIMIT * 2)
-    return message if message.startswith("the agent") else phrase("agent_cause", failure, message)

@@ -67,26 +67,17 @@ LEAST_LIKENESS = 0.35
 LONG_STRETCH = 160
 
 
-@frozen_dataclass
-class Depth:
-    """The most to show, regardless of room: full cases, and turns of each."""
-
-    cases: int
-    turns: int
-    summary: bool = False
-
-
-FAILED = Depth(cases=25, turns=3)
-UNKNOWN = Depth(cases=10, turns=1)
-SUMMARY = Depth(cases=200, turns=10, summary=True)
 GROUPS = {
-    "fail": FAILED,
-    "flaky": UNKNOWN,
-    "inconclusive": FAILED,
-    "not_measured": UNKNOWN,
-    CaseLabel.QUARANTINED.value: UNKNOWN,
+    "fail": (25, 3),
+    "flaky": (10, 1),
+    "inconclusive": (25, 3),
+    "not_measured": (10, 1),
+    CaseLabel.QUARANTINED.value: (10, 1),
 }
-"""The groups of cases that did not pass, and how much of each to show."""
+"""The groups of cases that did not pass, and the most to show of each, regardless of room: full
+cases, and turns of each case."""
+SUMMARY_MOST = (200, 10)
+"""The same for every group in the summary."""
 OPEN_GROUPS = ("fail", "inconclusive", "not_measured")
 """The groups whose first case is open, the first group that has one."""
 
@@ -104,26 +95,24 @@ def render_summary(report: Report) -> str:
         - SUMMARY_FALLS_ROOM
     )
     table = _table(v, room=int(room * TABLE_SHARE))
+    environment = _draw("environment", v)
     bottom_parts = [
         _mixed(v, limit=100),
-        _draw("judges", report.run.judges, 100, template="summary") if report.run.judges else "",
+        _draw("judges", report.run.judges, 100) if report.run.judges else "",
         _draw("problems", report, 50),
-        _fold("environment_title", _draw("environment", v)),
+        _draw("fold", phrase("environment_title"), environment) if environment else "",
         _draw("footer", v),
     ]
     room -= markdown.length(table) + sum(map(markdown.length, bottom_parts))
     room //= len(v.by_group.keys() - {"pass"}) or 1
-    broken_sections = [_whole_section(group, v, room=room) for group in GROUPS]
-    broken_sections.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
-    return _join_parts((*top_parts, *broken_sections, table, *bottom_parts)) + "\n"
-
-
-def _whole_section(group: str, v: View, *, room: int) -> str:
-    case_views = v.by_group.get(group, ())
-    if not case_views:
-        return ""
-    heading = f"### {_draw('heading', group, len(case_views))}"
-    return _join_parts((heading, _section(group, v, case_views, room=room, depth=SUMMARY)))
+    for group in GROUPS:
+        if case_views := v.by_group.get(group):
+            top_parts += [
+                f"### {_draw('heading', group, len(case_views))}",
+                _section(group, v, case_views, room=room, most=SUMMARY_MOST),
+            ]
+    falls = _falls(v, room=SUMMARY_FALLS_ROOM, criteria=20)
+    return _join_parts((*top_parts, falls, table, *bottom_parts)) + "\n"
 
 
 def _summary_head(v: View) -> list[str]:
@@ -149,7 +138,7 @@ def _summary_head(v: View) -> list[str]:
         *comparison_parts,
         _draw("broken", v, 50),
         _draw("criteria", v.criteria, 200),
-        _draw("trend_table", report.trends, 50, template="summary") if report.trends else "",
+        _draw("trend_table", report.trends, 50) if report.trends else "",
     ]
 
 
@@ -164,42 +153,38 @@ def _mark(text: str) -> str:
     return markdown.code(plain.label(text, NAME))
 
 
-def _fold(title: str, text: str) -> str:
-    return _draw("fold", phrase(title), text) if text else ""
-
-
 def _cases(v: View, *, room: int) -> str:
     """The groups of cases that did not pass, except open cases. Each later group takes at most its
     share of the room; the first group gets the remaining room and leaves what it does not need."""
     share = int(room * LATER_SHARE)
-    sections = {
-        group: _fold_group(group, v, room=share, depth=depth)
-        for group, depth in list(GROUPS.items())[1:]
-    }
+    sections = dict.fromkeys(GROUPS, "")
+    for group in list(GROUPS)[1:]:
+        sections[group] = _fold_group(group, v, room=share)
     remaining_room = room - sum(map(markdown.length, sections.values()))
-    for group, depth in GROUPS.items():
-        remaining_room += markdown.length(sections.get(group, ""))
-        sections[group] = _fold_group(group, v, room=remaining_room, depth=depth)
+    for group in GROUPS:
+        remaining_room += markdown.length(sections[group])
+        sections[group] = _fold_group(group, v, room=remaining_room)
         remaining_room -= markdown.length(sections[group])
-    return _join_parts(sections[group] for group in GROUPS)
+    return _join_parts(sections.values())
 
 
-def _fold_group(group: str, v: View, *, room: int, depth: Depth) -> str:
+def _fold_group(group: str, v: View, *, room: int) -> str:
     group_cases = v.by_group.get(group, ())
     open_cases = set(_open_cases(v))
     case_views = [case for case in group_cases if case not in open_cases]
     if not case_views:
         return ""
     is_more = len(case_views) < len(group_cases)
-    text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, depth=depth)
+    text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, most=GROUPS[group])
     return _draw("fold", _draw("heading", group, len(case_views), is_more), text)
 
 
 def _section(
-    group: str, v: View, case_views: Sequence[CaseView], *, room: int, depth: Depth
+    group: str, v: View, case_views: Sequence[CaseView], *, room: int, most: tuple[int, int]
 ) -> str:
     """Some cases in full, others in a line each, then a count. GROUP_FROM or more unmeasured cases
-    with one reason share an entry."""
+    with one reason share an entry. `most`: as in GROUPS."""
+    most_cases, most_turns = most
     if group in ("fail", "flaky"):
         case_views = reports_cases.worst_first(case_views)
     *groups, single_cases = _by_reason(case_views) if group == "not_measured" else [case_views]
@@ -208,12 +193,12 @@ def _section(
         for case_group in groups
     ]
     items += [
-        (_line(v, case), partial(_draw, "case", v, case, depth.turns)) for case in single_cases
+        (_line(v, case), partial(_draw, "case", v, case, most_turns)) for case in single_cases
     ]
-    full, lines, dropped = markdown.fill(items, room=room - 300, most=depth.cases)
+    full, lines, dropped = markdown.fill(items, room=room - 300, most=most_cases)
     is_folded = bool(full) and len(lines) >= FOLD_FROM
     list_text = _draw("lines", lines, is_folded) if lines else ""
-    remainder = _draw("left_out", v, dropped, depth.summary) if dropped else ""
+    remainder = _draw("left_out", v, dropped, most is SUMMARY_MOST) if dropped else ""
     return _join_parts((*full, list_text, remainder))
 
 
@@ -244,7 +229,8 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         remaining_room -= used_room + sum(map(markdown.length, (*full, *item_lines)))
         remaining_count = len(fall.case_falls) - len(items) - len(lines) + dropped
         lines += item_lines
-        lines += [_draw("more", remaining_count)] if remaining_count else []
+        if remaining_count:
+            lines.append(_draw("more", remaining_count))
         parts += [heading, *full, "\n".join(lines)]
     if len(falls) > criteria:
         parts.append(_draw("more_criteria", len(falls) - criteria))
@@ -257,9 +243,9 @@ def _line(v: View, case: CaseView) -> str:
     return _draw("case_line", v, case)
 
 
-def _draw(name: str, *arguments: object, template: str = "comment", **options: object) -> str:
+def _draw(name: str, *arguments: object, **options: object) -> str:
     """The text of a macro."""
-    return markdown.tidy(getattr(_macros(template), name)(*arguments, **options))
+    return markdown.tidy(getattr(_macros(), name)(*arguments, **options))
 
 
 def _mixed(v: View, *, limit: int) -> str:
@@ -272,12 +258,12 @@ def _table(v: View, *, room: int) -> str:
     has_suites = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
-        row = _draw("row", case, has_suites, template="summary")
+        row = _draw("row", case, has_suites)
         room -= markdown.length(row) + 1
         if room < 0:
             break
         rows.append(row)
-    return _draw("all_cases", rows, len(v.cases), has_suites, template="summary")
+    return _draw("all_cases", rows, len(v.cases), has_suites)
 
 
 def _join_parts(parts: Iterable[str]) -> str:
@@ -302,7 +288,7 @@ def render(report: Report) -> str:
 
 def render_head(report: Report) -> str:
     """The top of the comment: the verdict, the counts, the causes."""
-    return _join_parts(_draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM))
+    return _draw_parts(HEAD, view.view_of(report), room=HEAD_ROOM)
 
 
 def render_failure(reason: str, problems: Sequence[Problem]) -> str:
@@ -314,22 +300,23 @@ def render_failure(reason: str, problems: Sequence[Problem]) -> str:
 def render_body(report: Report) -> str:
     """The parts below the top: one difference, the next commands, and folded sections."""
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - 100
-    return _join_parts(_draw_parts(BODY, view.view_of(report), room=room))
+    return _draw_parts(BODY, view.view_of(report), room=room)
 
 
-def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> list[str]:
-    """The texts of the parts, in order. The last part (the footer with its links) gets room first,
-    the part without a bound gets room last."""
+def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> str:
+    """The parts as text, in order. The last part (the footer with its links) gets room first, the
+    part without a bound gets room last."""
     texts = dict.fromkeys(parts, "")
     for part in (
         *reversed([part for part in parts if part.room]),
         *(part for part in parts if not part.room),
     ):
         text = part.draw(v, min(part.room or room, room) - FOLD_ROOM)
-        text = _fold(part.title, text) if part.title else text
+        if part.title and text:
+            text = _draw("fold", phrase(part.title), text)
         (texts[part],) = markdown.keep([text], room=min(part.room or room, room)) or ("",)
         room -= markdown.length(texts[part]) + 2
-    return list(texts.values())
+    return _join_parts(texts.values())
 
 
 def _difference(v: View) -> str:
@@ -383,28 +370,33 @@ def _evidence(v: View, room: int) -> str:
     return _join_parts(markdown.keep(parts, room=room))
 
 
+def _macro(name: str, *arguments: object) -> Callable[[View, int], str]:
+    """What draws a macro of the view, whatever the room."""
+    return lambda v, _: _draw(name, v, *arguments)
+
+
 @functools.cache
-def _macros(name: str) -> Any:
-    return templates.load(f"{name}.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
+def _macros() -> Any:
+    return templates.load("comment.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
 
 
 HEAD = (
-    Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
-    Part(draw=lambda v, _: _draw("counted", v)),
-    Part(draw=lambda v, _: _draw("causes", v, CAUSES)),
-    Part(draw=lambda v, _: _draw("notices", v), room=6_000),
+    Part(draw=_macro("verdict"), room=8_000),
+    Part(draw=_macro("counted")),
+    Part(draw=_macro("causes", CAUSES)),
+    Part(draw=_macro("notices"), room=6_000),
 )
 """The parts that check runs and short comments have as well."""
 BODY = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
-    Part(draw=lambda v, _: _draw("commands", v)),
+    Part(draw=_macro("commands")),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
     Part(draw=lambda v, _: _draw("broken", v, PROBLEMS, not _open_cases(v)), room=8_000),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
     Part(draw=lambda v, _: _draw("problems", v.report, PROBLEMS), room=10_000),
-    Part(draw=lambda v, _: _draw("environment", v), title="environment_title"),
-    Part(draw=lambda v, _: _draw("footer", v)),
+    Part(draw=_macro("environment"), title="environment_title"),
+    Part(draw=_macro("footer")),
 )
 """The parts below the top, in order. Cases, relaxed rules, notices and remarks fold themselves:
 their titles are counts."""
@@ -422,8 +414,9 @@ def diff_calls(
         expected or (), actual or (), width=WIDTH, most=BRIEF_LINES if is_brief else CALL_LINES
     )
     rows = [f"{line.mark} {line.text}" for line in diff_lines]
-    rows += [phrase("diff_left", omitted_count)] if omitted_count else []
-    return Safe(markdown.fence("\n".join(rows), language="diff"))
+    if omitted_count:
+        rows.append(phrase("diff_left", omitted_count))
+    return Safe(markdown.fence("\n".join(rows), "diff"))
 
 
 def diff_answers(
@@ -441,7 +434,7 @@ def diff_answers(
     shown_lines = max(len(expected_lines), len(actual_lines))
     if is_brief or shown_lines <= SHORT_LINES or comparison.likeness < LEAST_LIKENESS:
         rows = [*(f"- {line}" for line in expected_lines), *(f"+ {line}" for line in actual_lines)]
-        block = markdown.fence("\n".join(rows), language="diff")
+        block = markdown.fence("\n".join(rows), "diff")
         return Safe(f"{phrase('answer_lines', is_base)}\n{block}")
     word_diff = _word_difference(comparison.pieces)
     return Safe(f"{phrase('answer_words', is_base)}\n<pre>{word_diff}</pre>")
@@ -452,12 +445,11 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     texts: list[str] = []
     column = 0
     for index, piece in enumerate(pieces):
-        is_last = index == len(pieces) - 1
-        text = (
-            _shorten(piece.text, is_first=index == 0, is_last=is_last)
-            if piece.mark == "="
-            else piece.text
-        )
+        text = piece.text
+        if piece.mark == "=" and len(text) > LONG_STRETCH:
+            head = text[: LONG_STRETCH // 3] if index else ""
+            tail = "" if piece is pieces[-1] else text[-LONG_STRETCH // 3 :]
+            text = f"{head} [...] {tail}"
         rows = plain.wrap(text, WIDTH, start=column)
         column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
         escaped = markdown.escape_html("\n".join(rows))
@@ -465,14 +457,6 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
             {"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark]
         )
     return "".join(texts)
-
-
-def _shorten(text: str, *, is_first: bool, is_last: bool) -> str:
-    if len(text) <= LONG_STRETCH:
-        return text
-    head = "" if is_first else text[: LONG_STRETCH // 3]
-    tail = "" if is_last else text[-LONG_STRETCH // 3 :]
-    return f"{head} [...] {tail}"
 
 
 _TEMPLATE_GLOBALS = {

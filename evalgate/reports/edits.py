@@ -82,9 +82,7 @@ def _line(edit: GateEdit, mark: Mark) -> str:
 
 
 def _change(edit: GateEdit, mark: Mark) -> str:
-    texts = (mark(text) for text in (edit.subject, edit.base, edit.head))
-    subject, base, head = (
-        texts if edit.kind is EditKind.RULE else (mark(edit.subject), edit.base, edit.head)
-    )
+    is_rule = edit.kind is EditKind.RULE
+    base, head = (mark(text) if is_rule else text for text in (edit.base, edit.head))
     detail = mark(edit.head) if edit.kind is EditKind.CASE_CHANGED and edit.head else ""
-    return phrase("edit", edit.kind, subject, base, head, detail)
+    return phrase("edit", edit.kind, mark(edit.subject), base, head, detail)

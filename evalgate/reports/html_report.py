@@ -42,8 +42,9 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 def render(report: Report) -> str:
     """The page. It omits conversations of passing cases that do not fit, and says so."""
-    style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
-    return _render_page(report, style, script, templates.html_policy(style=style, script=script))
+    script = Safe("\n;").join(map(_source, SCRIPTS))
+    page, _ = _render_page(report, _source("report.css"), script)
+    return page
 
 
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
@@ -52,18 +53,21 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
     *libraries, page_script = SCRIPTS
     code = Safe("\n;").join([*map(_source, libraries), script, _source(page_script)])
     styles = Safe("\n").join([_source("report.css"), style])
-    policy = templates.html_policy(style=styles, script=code, connects=True)
-    return _render_page(report, styles, code, policy), policy
+    return _render_page(report, styles, code, connects=True)
 
 
-def _render_page(report: Report, style: Safe, script: Safe, policy: str) -> str:
+def _render_page(
+    report: Report, style: Safe, script: Safe, *, connects: bool = False
+) -> tuple[str, str]:
+    """The page and its Content-Security-Policy."""
+    policy = templates.html_policy(style=style, script=script, connects=connects)
     v = view.view_of(report)
     edit_summary = edits.summarize(
         report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
     )
     packed_parts = map(Safe, page_data.pack_cases(v, room=LIMIT))  # base64
     page = _page().page(v, packed_parts, edit_summary, style, script, policy)
-    return str(page).strip("\n") + "\n"
+    return str(page).strip("\n") + "\n", policy
 
 
 def drawing_of(book: Book) -> JsonObject | None:

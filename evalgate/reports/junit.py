@@ -11,7 +11,6 @@ from junit_xml import TestCase, TestSuite
 from evalgate.model import (
     CriterionVerdict,
     FailureKind,
-    GateVerdict,
     Report,
     SuiteVerdict,
     VerdictKind,
@@ -28,7 +27,7 @@ from .turns import Turn
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
 COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
-"""The attributes that count elements, and the tags of these."""
+"""The attributes that count elements, and the tags of these. Texts have no `<`: it is escaped."""
 INDENT = "  "
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
@@ -53,15 +52,10 @@ def render(report: Report) -> str:
         suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     for name in ("tests", "failures", "errors"):
-        root.set(name, _count(COUNTS[name], suites))
+        root.set(name, str(suites.count(f"<{COUNTS[name]} ")))
     root.set("time", f"{report.run.seconds:.3f}")
     declaration = '<?xml version="1.0" encoding="utf-8"?>'
     return f"{declaration}\n{_opening_tag(root, level=0)}{suites}\n</testsuites>\n"
-
-
-def _count(tag: str, elements: str) -> str:
-    """The number of elements with this tag: texts have no `<`, it is escaped."""
-    return str(elements.count(f"<{tag} "))
 
 
 def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0) -> str:
@@ -70,7 +64,7 @@ def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0)
     # the package writes float noise, and counts `disabled`, which Jenkins does not know
     del element.attrib["disabled"]
     for name, tag in COUNTS.items():
-        element.set(name, _count(tag, test_cases))
+        element.set(name, str(test_cases.count(f"<{tag} ")))
     element.set("time", f"{seconds:.3f}")
     return f"{_opening_tag(element, level=1)}{test_cases}\n{INDENT}</testsuite>"
 
@@ -86,7 +80,7 @@ def _case_text(test_case: TestCase, *, seconds: float = 0.0) -> str:
 def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
     counts = labels.count(case.label for case in case_views)
     facts = {
-        "verdict": wording.kind_word(suite.kind),
+        "verdict": phrase("kind_word", suite.kind),
         "reason": wording.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
@@ -109,21 +103,22 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
 
 def _gates(report: Report, *, has_failed_case: bool) -> str:
     """The gates' answers. `has_failed_case`: a case shows the failure already."""
-    gates = report.verdict.gates
-    answers = {
-        gate.gate.value: f"{wording.kind_word(gate.kind)}: {wording.bounded(gate.reason, TEXT_LIMIT)}"
-        for gate in gates
-    }
-    test_cases = [] if has_failed_case else [_gate_case(gate, report) for gate in gates]
+    answers: dict[str, str] = {}
+    test_cases = ""
+    is_all_advisory = all(suite.advisory for suite in report.verdict.suites)
+    for gate in report.verdict.gates:
+        reason = wording.bounded(gate.reason, TEXT_LIMIT)
+        answers[gate.gate.value] = f"{phrase('kind_word', gate.kind)}: {reason}"
+        test_case = TestCase(gate.gate.value, classname="evalgate")
+        if gate.kind is VerdictKind.FAIL:
+            test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
+        elif gate.kind is VerdictKind.NOT_MEASURED and (gate.blocks or not is_all_advisory):
+            test_case.add_error_info(message=reason, error_type="not_measured")
+        else:
+            continue
+        test_cases += _case_text(test_case)
     test_suite = TestSuite("evalgate", timestamp=report.run.started_at[:19], properties=answers)
-    return _suite_text(
-        test_suite,
-        "".join(
-            _case_text(test_case)
-            for test_case in test_cases
-            if test_case.failures or test_case.errors
-        ),
-    )
+    return _suite_text(test_suite, "" if has_failed_case else test_cases)
 
 
 def _broken_file(suite: SuiteVerdict, report: Report) -> str:
@@ -133,26 +128,12 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> str:
     reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
         test_case.add_skipped_info(
-            message=phrase("skipped", wording.kind_word(VerdictKind.NOT_MEASURED), reason)
+            message=phrase("skipped", phrase("kind_word", VerdictKind.NOT_MEASURED), reason)
         )
     else:
         test_case.add_error_info(message=reason, error_type="not_measured")
     test_suite = TestSuite(name, timestamp=report.run.started_at[:19], file=name)
     return _suite_text(test_suite, _case_text(test_case))
-
-
-def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
-    test_case = TestCase(gate.gate.value, classname="evalgate")
-    reason = wording.bounded(gate.reason, TEXT_LIMIT)
-    is_deciding = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
-    match gate.kind:
-        case VerdictKind.FAIL:
-            test_case.add_failure_info(message=reason, failure_type=gate.gate.value)
-        case VerdictKind.NOT_MEASURED if is_deciding:
-            test_case.add_error_info(message=reason, error_type="not_measured")
-        case _:
-            pass  # its property says it
-    return test_case
 
 
 def _opening_tag(element: ET.Element, *, level: int) -> str:
@@ -174,6 +155,7 @@ def _test_case(case: CaseView) -> TestCase:
         classname=plain.visible(case.suite.key.removesuffix(suffix)),
         stdout=_values(case.verdict.criteria),
     )
+    misses = ", ".join(case.misses(plain.one_line))
     match case.verdict.kind:
         case VerdictKind.PASS:
             pass
@@ -181,14 +163,10 @@ def _test_case(case: CaseView) -> TestCase:
             case.allowed is not None and not case.skipped
         ):
             test_case.add_skipped_info(
-                message=phrase(
-                    "allowed", case.failure_origin, _failure_message(case) or _reason(case)
-                )
+                message=phrase("allowed", case.failure_origin, misses or _reason(case))
             )
         case VerdictKind.FAIL if not case.agent_failed:
-            test_case.add_failure_info(
-                message=_failure_message(case), output=_body(case), failure_type="fail"
-            )
+            test_case.add_failure_info(message=misses, output=_body(case), failure_type="fail")
         case VerdictKind.NOT_MEASURED if case.skipped:
             test_case.add_skipped_info(message=_reason(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
@@ -198,13 +176,9 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.INCONCLUSIVE:
             reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
             test_case.add_skipped_info(
-                message=phrase("skipped", wording.kind_word(case.verdict.kind), reason)
+                message=phrase("skipped", phrase("kind_word", case.verdict.kind), reason)
             )
     return test_case
-
-
-def _failure_message(case: CaseView) -> str:
-    return ", ".join(case.misses(plain.one_line))
 
 
 def _reason(case: CaseView) -> str:
@@ -227,14 +201,11 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
     for verdict in criteria:
         score = words.score(verdict.value, beside=verdict.threshold)
         threshold = None if verdict.threshold is None else words.threshold(verdict.threshold)
-        runs = [
-            words.score(run, beside=verdict.threshold)
-            for run in verdict.values
-            if len(verdict.values) > 1
-        ]
-        kind = "" if verdict.kind is None else wording.kind_word(verdict.kind)
+        runs = [words.score(run, beside=verdict.threshold) for run in verdict.values]
+        runs_text = ", ".join(runs) if len(runs) > 1 else ""
+        kind = "" if verdict.kind is None else phrase("kind_word", verdict.kind)
         name = plain.one_line(verdict.name)
-        lines.append(phrase("criterion_values", name, kind, score, threshold, ", ".join(runs)))
+        lines.append(phrase("criterion_values", name, kind, score, threshold, runs_text))
     return "\n".join(lines)
 
 
@@ -247,14 +218,10 @@ def _body(case: CaseView) -> str:
     ]
     for trial in case.trials:
         if trial.failure is not None:
-            lines += [
-                phrase("failed_run", trial.key.number + 1, wording.failure_sentence(trial.failure))
-            ]
-            lines += (
-                [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))]
-                if trial.failure.detail
-                else []
-            )
+            sentence = wording.failure_sentence(trial.failure)
+            lines.append(phrase("failed_run", trial.key.number + 1, sentence))
+            if trial.failure.detail:
+                lines.append(plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT)))
     return plain.visible("\n".join(lines))
 
 

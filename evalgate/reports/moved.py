@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import fmean
 from typing import TypeAlias
 
@@ -29,10 +29,11 @@ DUST = 1e-9
 NAME_WIDTH = 60
 NOTABLE = 0.1
 """The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
-never less than what the policy tolerates of the mean."""
+never less than what the policy tolerates of the mean. On an open scale (tokens, seconds), the
+tolerated drop decides alone: it is a share of the base's mean already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CaseFall:
     """The means of one case by one criterion, over the runs of each side. `turn` is None if a
     conversation is missing, or a simulated user led it."""
@@ -53,11 +54,72 @@ class CaseFall:
         base, head, _ = words.compared(self.base, self.head)
         return phrase("moved", base, head, self.turn)
 
-    @property
+    @cached_property
     def turn(self) -> Turn | None:
         """The turn that fell furthest, in the runs that show it best: base's as expected, head's as
         actual."""
-        return _turn(self)
+        if self.case.is_simulated or self.case.base is None:
+            return None
+        sign = -1.0 if self.row.rule.lower_is_better else 1.0
+        head, base = (_runs(side, self.row.name) for side in (self.case.head, self.case.base))
+        if not head or not base:
+            return None
+        index = _largest_drop_turn(head, base, sign)
+
+        def score(scored_run: ScoredRun) -> float:
+            whole_score = scored_run[0]
+            part = None if index is None else turn_score(whole_score, index)
+            return sign * (whole_score.value if part is None else part)
+
+        _, repeat, head_turns = min(head, key=score)
+        # the base's run with the number of head's, if none of its others did better
+        _, _, base_turns = max(
+            base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
+        )
+        shared_turns = [
+            Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
+            for number, (head_turn, base_turn) in enumerate(
+                zip(head_turns, base_turns, strict=False), start=1
+            )
+        ]
+        if index is not None:
+            return shared_turns[index] if index < len(shared_turns) else None
+        differing_turns = (
+            turn
+            for turn in shared_turns
+            if turn.calls_differ or turn.expected_answer != turn.actual_answer
+        )
+        return next(differing_turns, shared_turns[0] if shared_turns else None)
+
+
+ScoredRun: TypeAlias = tuple[Score, int, Sequence[Invocation]]
+"""The score, number and turns of a run."""
+
+
+def _runs(side: CaseSide, name: str) -> Sequence[ScoredRun]:
+    """The runs of a case that have a score and turns."""
+    runs = []
+    for trial in side.trials:
+        score = _score(trial, name)
+        turns = side.turns(trial.key)
+        if score is not None and turns is not None:
+            runs.append((score, trial.key.number, turns))
+    return runs
+
+
+def _largest_drop_turn(
+    head: Sequence[ScoredRun], base: Sequence[ScoredRun], sign: float
+) -> int | None:
+    """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
+    drops = []
+    for index in range(max(len(score.turns) for score, _, _ in head)):
+        head_scores, base_scores = (
+            [number for score, _, _ in runs if (number := turn_score(score, index)) is not None]
+            for runs in (head, base)
+        )
+        if head_scores and base_scores:
+            drops.append((sign * (fmean(base_scores) - fmean(head_scores)), -index))
+    return -max(drops)[1] if drops else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +152,8 @@ def falls(v: View) -> tuple[Fall, ...]:
             moved_cases = sorted(_pairs(row, v), key=lambda moved_case: -moved_case.drop)
             lower = tuple(moved_case for moved_case in moved_cases if moved_case.drop > DUST)
             higher = sum(moved_case.drop < -DUST for moved_case in moved_cases)
-            all_falls += [Fall(row=row, case_falls=lower, higher=higher)] if lower else []
+            if lower:
+                all_falls.append(Fall(row=row, case_falls=lower, higher=higher))
     return tuple(sorted(all_falls, key=lambda fall: -_relative_drop(fall.row, fall.row.drop)))
 
 
@@ -102,7 +165,11 @@ def notable(v: View) -> CaseFall | None:
         for fall in falls(v)
         for moved_case in fall.case_falls
         if moved_case.case.kind is VerdictKind.PASS
-        and moved_case.drop > max(fall.row.rule.floor, _smallest_drop(moved_case))
+        and moved_case.drop
+        > max(
+            fall.row.rule.floor,
+            NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0,
+        )
     ]
     return max(
         candidates,
@@ -113,19 +180,15 @@ def notable(v: View) -> CaseFall | None:
 
 def sentence(moved_case: CaseFall) -> str:
     """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
-    names = [
-        plain.label(name, NAME_WIDTH).replace("`", "'")
-        for name in (moved_case.row.name, moved_case.case.case_id)
-    ]
     row = moved_case.row
-    is_certain = row.change is Change.REGRESSED
-    return phrase("still_passing", *names, row.rule.lower_is_better, moved_case.text, is_certain)
-
-
-def _smallest_drop(moved_case: CaseFall) -> float:
-    """The smallest drop of a case that is shown. On an open scale (tokens, seconds) it is 0:
-    the tolerated drop is a share of the base's mean already."""
-    return NOTABLE if max(moved_case.base, moved_case.head) <= 1 else 0.0
+    return phrase(
+        "still_passing",
+        plain.quoted(row.name, NAME_WIDTH),
+        plain.quoted(moved_case.case.case_id, NAME_WIDTH),
+        row.rule.lower_is_better,
+        moved_case.text,
+        row.change is Change.REGRESSED,
+    )
 
 
 def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
@@ -152,82 +215,3 @@ def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
 def _score(trial: GradedTrial, name: str) -> Score | None:
     grade = trial.grades.get(name)
     return grade if isinstance(grade, Score) else None
-
-
-@lru_cache(maxsize=256)
-def _turn(moved_case: CaseFall) -> Turn | None:
-    case = moved_case.case
-    if case.is_simulated or case.base is None:
-        return None
-    sign = -1.0 if moved_case.row.rule.lower_is_better else 1.0
-    head = _conversations(case.head, moved_case.row.name)
-    base = _conversations(case.base, moved_case.row.name)
-    if not head or not base:
-        return None
-    index = _largest_drop_turn(
-        [score for score, _, _ in head], [score for score, _, _ in base], sign
-    )
-
-    def score(scored_run: ScoredRun) -> float:
-        return sign * _turn_score(scored_run[0], index)
-
-    _, repeat, head_turns = min(head, key=score)
-    # the base's run with the number of head's, if none of its others did better
-    _, _, base_turns = max(
-        base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
-    )
-    shared_turns = [
-        Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
-        for number, (head_turn, base_turn) in enumerate(
-            zip(head_turns, base_turns, strict=False), start=1
-        )
-    ]
-    if index is None:
-        differing_turns = (
-            turn
-            for turn in shared_turns
-            if turn.calls_differ or turn.expected_answer != turn.actual_answer
-        )
-        return next(differing_turns, shared_turns[0] if shared_turns else None)
-    return shared_turns[index] if index < len(shared_turns) else None
-
-
-ScoredRun: TypeAlias = tuple[Score, int, Sequence[Invocation]]
-"""The score, number and turns of a run."""
-
-
-def _conversations(side: CaseSide, name: str) -> Sequence[ScoredRun]:
-    """The runs of a case that have a score and turns."""
-    conversations = []
-    for trial in side.trials:
-        score = _score(trial, name)
-        turns = side.turns(trial.key)
-        if score is not None and turns is not None:
-            conversations.append((score, trial.key.number, turns))
-    return conversations
-
-
-def _turn_score(score: Score, index: int | None) -> float:
-    """A run's score of a turn, or of the whole if it has none."""
-    own_score = None if index is None else turn_score(score, index)
-    return score.value if own_score is None else own_score
-
-
-def _mean(scores: Sequence[Score], index: int) -> float | None:
-    known_scores = [
-        known_score for score in scores if (known_score := turn_score(score, index)) is not None
-    ]
-    return fmean(known_scores) if known_scores else None
-
-
-def _largest_drop_turn(
-    head_scores: Sequence[Score], base_scores: Sequence[Score], sign: float
-) -> int | None:
-    """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
-    falls = []
-    for index in range(max((len(score.turns) for score in head_scores), default=0)):
-        head = _mean(head_scores, index)
-        base = _mean(base_scores, index)
-        if head is not None and base is not None:
-            falls.append((sign * (base - head), -index))
-    return -max(falls)[1] if falls else None

@@ -70,7 +70,12 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         key = case.key
         cause_index = causes_by_case.get(key, NO_CAUSE)
         row = _row(case, cause=cause_index, suites=suites)
-        row["values"] = _values(case, criterion_numbers)
+        # of each criterion that decides: its index, and its value in each run
+        row["values"] = [
+            [criterion_numbers[key[0], verdict.name], *verdict.values]
+            for verdict in case.verdict.criteria
+            if verdict.threshold is not None and (key[0], verdict.name) in criterion_numbers
+        ]
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
@@ -119,7 +124,7 @@ class _CasePacker:
             self.used += len(self.traces[-1])
         text = _json(case)
         if len(text) > MAX_TEXT:
-            text = _json(_shorten(case))
+            text = _json(mapped_texts(case, partial(plain.clip, limit=MAX_TEXT)))
         place = {"part": len(self.parts), "at": len(self._cases)}
         self._cases.append(text)
         self._size += len(text)
@@ -243,18 +248,6 @@ def _follows_adk(v: View, suite: Suite) -> bool:
     )
 
 
-def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:
-    """`[criterion, value of each run, ...]` for each criterion that decides."""
-    deciding_verdicts = (
-        verdict for verdict in case.verdict.criteria if verdict.threshold is not None
-    )
-    return [
-        [numbers[case.verdict.suite, verdict.name], *verdict.values]
-        for verdict in deciding_verdicts
-        if (case.verdict.suite, verdict.name) in numbers
-    ]
-
-
 def _case_and_traces(
     v: View, case: CaseView
 ) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
@@ -293,8 +286,8 @@ def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObje
     return {
         "name": verdict.name,
         "kind": verdict.kind.value if verdict.kind else "",
-        "head": cases.number(verdict.value, verdict),
-        "base": cases.number(base.get(verdict.name), verdict),
+        "head": cases.number(verdict.value, verdict.threshold),
+        "base": cases.number(base.get(verdict.name), verdict.threshold),
         "threshold": words.threshold(verdict.threshold),
         "why": wording.unmeasured_sentence(verdict) if verdict.value is None else "",
     }
@@ -404,11 +397,6 @@ def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
     if turn.timings is not None:
         document["seconds"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
     return document
-
-
-def _shorten(document: Any) -> Any:
-    """JSON with its texts clipped."""
-    return mapped_texts(document, partial(plain.clip, limit=MAX_TEXT))
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:

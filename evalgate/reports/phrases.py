@@ -9,16 +9,15 @@ from typing import Any
 from evalgate.text import templates, words
 
 
-def phrase(name: str, /, *values: object, **named_values: object) -> str:
+def phrase(name: str, /, *values: object) -> str:
     """The sentence of the macro `name` for these values, on one line. Raises AttributeError without
     such a macro."""
-    if named_values or not all(isinstance(value, CONSTANTS) for value in values):
-        return _render(name, *values, **named_values)
-    return _constant(name, *values)
+    is_constant = all(isinstance(value, CONSTANTS) for value in values)
+    return _constant(name, *values) if is_constant else _render(name, *values)
 
 
-def _render(name: str, *values: object, **named_values: object) -> str:
-    return templates.line(str(getattr(_macros(), name)(*values, **named_values)))
+def _render(name: str, *values: object) -> str:
+    return templates.line(str(getattr(_macros(), name)(*values)))
 
 
 CONSTANTS = (str, int, float, type(None))

@@ -116,19 +116,18 @@ def _message(
     score = words.score_and_limit(verdict.value, verdict.threshold, met=is_met)
     lines = [phrase("alert", plain.label(case.case_id, 120), turn, verdict.name, score)]
     distinct = {(finding.subject, finding.text): finding for finding in findings}
-    lines += [_line(finding, verdict.name) for finding in list(distinct.values())[:NAMED]]
+    for finding in list(distinct.values())[:NAMED]:
+        label = phrase("finding_label", verdict.name)
+        if finding.label:
+            label = plain.label(finding.label, 60)
+        name = str(finding.subject).strip()
+        subject = f"“{plain.label(name, SUBJECT_LIMIT)}”: " if name else ""
+        reason = plain.one_line(plain.clip(str(finding.text), REASON_LIMIT))
+        lines.append(f"{subject}{label}{f': {reason}' if reason else ''}")
     if len(distinct) > NAMED:
         lines.append(phrase("more_findings", len(distinct) - NAMED))
     text = re.sub(r"([\\\[\]])", r"\\\1", "\n".join(lines))
     return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
-
-
-def _line(finding: Finding, criterion: str) -> str:
-    label = plain.label(finding.label, 60) if finding.label else phrase("finding_label", criterion)
-    name = str(finding.subject).strip()
-    subject = f"“{plain.label(name, SUBJECT_LIMIT)}”: " if name else ""
-    reason = plain.one_line(plain.clip(str(finding.text), REASON_LIMIT))
-    return f"{subject}{label}{f': {reason}' if reason else ''}"
 
 
 def _rule(name: str) -> JsonObject:
@@ -152,11 +151,11 @@ def _invocation(report: Report, *, left_out: int) -> JsonObject:
         for case in view.view_of(report).cases
         for verdict in case.verdict.criteria
     )
-    messages = []
-    if unmeasured:
-        messages.append(phrase("alerts_unmeasured", unmeasured))
-    if left_out:
-        messages.append(phrase("alerts_left", left_out))
+    messages = [
+        phrase(name, count)
+        for name, count in (("alerts_unmeasured", unmeasured), ("alerts_left", left_out))
+        if count
+    ]
     invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
     if messages:
         invocation["toolExecutionNotifications"] = [

@@ -100,9 +100,9 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
             return note
         case VerdictKind.NOT_MEASURED:
             partial_count = sum(
-                case.partial and not case.nonblocking for case in deciding_cases.cases
+                gate.kind is VerdictKind.FAIL and case.partial and not case.nonblocking
+                for case in deciding_cases.cases
             )
-            partial_count = partial_count if gate.kind is VerdictKind.FAIL else 0
             return phrase(
                 "threshold_not_measured",
                 deciding_cases,

@@ -111,18 +111,18 @@ def link(label: str, path: str) -> str:
 
 
 def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
-    return "".join(f"{_render_line(line, color=color, folder=folder)}\n" for line in lines)
-
-
-def _render_line(line: Line, *, color: bool, folder: str) -> str:
-    text = workflow_commands.disarm(line.text)
-    if folder and line.file:
-        position = text.rfind(line.file)
-        if position >= 0:
+    texts = []
+    for line in lines:
+        text = workflow_commands.disarm(line.text)
+        if folder and line.file and line.file in text:
             path, _, number = line.file.rpartition(":")
             path = f"{folder}/{path if number.isdecimal() else line.file}"
-            text = text[:position] + link(line.file, path) + text[position + len(line.file) :]
-    return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text
+            start, _, end = text.rpartition(line.file)
+            text = f"{start}{link(line.file, path)}{end}"
+        if color and line.style and text:
+            text = f"\x1b[{CODES[line.style]}m{text}\x1b[0m"
+        texts.append(f"{text}\n")
+    return "".join(texts)
 
 
 def _label(text: str) -> str:
@@ -298,7 +298,7 @@ def render_whole_case(
     table = [_columns("case_columns")]
     for verdict in case.verdict.criteria:
         kind_text = (
-            phrase("informational") if verdict.kind is None else wording.kind_word(verdict.kind)
+            phrase("informational") if verdict.kind is None else phrase("kind_word", verdict.kind)
         )
         remark = (
             f"{kind_text}: {wording.unmeasured_sentence(verdict)}"
@@ -307,7 +307,7 @@ def render_whole_case(
         )
         cells = (
             _label(verdict.name),
-            cases.number(verdict.value, verdict),
+            cases.number(verdict.value, verdict.threshold),
             words.threshold(verdict.threshold),
             plain.flat(remark),
         )
@@ -436,24 +436,17 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     lines: list[str] = []
     columns: tuple[int, ...]
     for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
-        lines = list(
-            plain.table(
-                [[row[column] for column in columns] for row in cells],
-                right_columns=range(1, min(len(columns), 5)),
-            )
-        )
+        table = [[row[column] for column in columns] for row in cells]
+        lines = list(plain.table(table, right_columns=range(1, 5)))
         if not width or max(map(plain.columns, lines)) <= width:
             break
-    if 5 not in columns:
-        lines = [
-            lines[0],
-            *(f"{line}\n  {row[5]}" for line, row in zip(lines[1:], cells[1:], strict=True)),
-        ]
     yield Line(lines[0], "bold")
-    for row, line in zip(rows, lines[1:], strict=True):
+    for row, line, row_cells in zip(rows, lines[1:], cells[1:], strict=True):
         kind = cases.KINDS[row.change]
         style = KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else ""
-        yield from (Line(text_line, style) for text_line in line.splitlines())
+        yield Line(line, style)
+        if 5 not in columns:
+            yield Line(f"  {row_cells[5]}", style)
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
@@ -493,10 +486,10 @@ def _verdict_lines(v: View) -> Iterator[Line]:
         yield Line(plain.one_line(f"{title}: {text}"))
     answers = wording.answers(report)
     for question, kind, reason in answers:
-        prefix = "" if kind is None else f"{wording.kind_word(kind)}. "
+        prefix = "" if kind is None else f"{phrase('kind_word', kind)}. "
         yield Line(f"{question}: {prefix}{reason}", "" if kind is None else KINDS[kind])
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
-    word = wording.kind_word(report.verdict.kind).upper()
+    word = phrase("kind_word", report.verdict.kind).upper()
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])
     if report.is_relaxed:

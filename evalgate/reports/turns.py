@@ -209,8 +209,8 @@ def tally(finding: Finding) -> str:
 def call_lines(
     left_calls: Sequence[ToolCall], right_calls: Sequence[ToolCall], *, width: int, most: int
 ) -> tuple[Sequence[call_diff.CallLine], int]:
-    """The difference of calls in lines of `width` characters: at most `most` lines around the
-    changes, and the number of omitted lines."""
+    """The difference of calls in lines of `width` characters: at most `most` lines, from shortly
+    before the first change, and the number of other lines."""
     lines = [
         call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(left_calls, right_calls))
@@ -218,7 +218,9 @@ def call_lines(
             plain.flat(line.text or f"    {phrase('equal_arguments', line.equal)}"), width
         )
     ]
-    return diff.nearby(lines, most)
+    first_change = next((index for index, line in enumerate(lines) if line.mark != " "), 0)
+    start = max(min(first_change - diff.CONTEXT_LINES, len(lines) - most), 0)
+    return lines[start : start + most], max(len(lines) - most, 0)
 
 
 def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
@@ -257,8 +259,16 @@ def _beside_base(
 ) -> tuple[Sequence[Invocation], str]:
     """The base's turns to show beside those of head, for new failures; and where a simulated
     conversation diverges from the base's, "" if that is unknown."""
-    base = _base_turns(case, trial)
-    if base is None or head is None:
+    if case.base is None or head is None or not (case.is_simulated or case.is_new):
+        return (), ""
+    # the trial with the same number, else the first that was kept
+    other_numbers = () if case.is_simulated else range(case.base.run.repeats)
+    all_turns = (
+        case.base.turns(TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number))
+        for number in (trial.key.number, *other_numbers)
+    )
+    base = next((turns for turns in all_turns if turns is not None), None)
+    if base is None:
         return (), ""
     text = ""
     if case.is_simulated:
@@ -270,22 +280,6 @@ def _beside_base(
         if difference is not None and difference.users is not None:
             base = base[: difference.users - 1]
     return base if case.is_new else (), text
-
-
-def _base_turns(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | None:
-    """The turns of the base's trial with the number of the shown trial, else of the first trial
-    that was kept; None if no trial was kept, or the turns are not shown. Simulated users: only of
-    the same number."""
-    base = case.base
-    if base is None or not (case.is_simulated or case.is_new):
-        return None
-    other_numbers = () if case.is_simulated else range(base.run.repeats)
-    for number in (trial.key.number, *other_numbers):
-        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
-        base_turns = base.turns(key)
-        if base_turns is not None:
-            return base_turns
-    return None
 
 
 def _divergence(

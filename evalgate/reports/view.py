@@ -15,7 +15,6 @@ from evalgate.model import (
     CriterionUse,
     Edits,
     FailureCause,
-    GateEdit,
     JudgeUse,
     Links,
     Report,
@@ -109,7 +108,11 @@ def view_of(report: Report) -> View:
     """The view of a report. The last view is cached: renderers use it in turn, the last one after
     the files are written."""
     global _last  # noqa: PLW0603 - one value, replaced whole
-    if _last is None or not _is_same(_last.report, report):
+    # reports that share these show the same cases
+    names = ("run", "verdict", "comparison", "policy")
+    if _last is None or any(
+        getattr(_last.report, name) is not getattr(report, name) for name in names
+    ):
         comparison = report.comparison
         cases = tuple(reports_cases.collect(report))
         _last = View(
@@ -125,12 +128,6 @@ def view_of(report: Report) -> View:
 
 
 _last: View | None = None
-
-
-def _is_same(report: Report, other: Report) -> bool:
-    """True if the reports show the same cases."""
-    names = ("run", "verdict", "comparison", "policy")
-    return all(getattr(report, name) is getattr(other, name) for name in names)
 
 
 @frozen_dataclass
@@ -183,11 +180,7 @@ class CriterionTotals:
     @property
     def mean_text(self) -> str:
         """The mean as text."""
-        return (
-            words.amount(self.mean)
-            if self.threshold is None
-            else words.score(self.mean, beside=self.threshold)
-        )
+        return reports_cases.number(self.mean, self.threshold)
 
     @property
     def met(self) -> bool | None:
@@ -273,8 +266,10 @@ def judge_row(use: JudgeUse) -> tuple[str, ...]:
         f"{use.cached:,}",
         f"{use.retries:,}",
         phrase("judge_failures", sum(use.failures.values()), sorted(use.failures.items())),
-        words.tokens(use.prompt_tokens) if use.prompt_tokens else UNKNOWN,
-        words.tokens(use.output_tokens) if use.output_tokens else UNKNOWN,
+        *(
+            words.tokens(count) if count else UNKNOWN
+            for count in (use.prompt_tokens, use.output_tokens)
+        ),
         judge_cost(use),
     )
 
@@ -304,7 +299,8 @@ def facts(report: Report) -> list[dict[str, str]]:
         (criterion_judge.criterion, phrase("judge", criterion_judge.judge))
         for criterion_judge in report.criterion_judges[:JUDGES]
     ]
-    judges += [("", phrase("more_criteria", more_count))] if more_count > 0 else []
+    if more_count > 0:
+        judges.append(("", phrase("more_criteria", more_count)))
     rows += [("judge", criterion, judge, judge) for criterion, judge in judges]
     rows.append(("statistics", "", statistics, statistics))
     facts = [
@@ -366,27 +362,20 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     case_remarks = [
         _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
     ]
+    rule_remarks = [
+        Remark(
+            level=Severity.WARNING,
+            file=report.links.place(edit.place.file),
+            line=edit.place.line,
+            title=phrase("relaxed_title"),
+            message=plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT),
+        )
+        for edit in report.edits.rules()
+        if report.is_relaxed and edit.place is not None
+    ]
     return (
         *sorted(case_remarks, key=lambda remark: remark.level is not Severity.ERROR),
-        *(
-            _rule_remark(edit, report.links)
-            for edit in report.edits.rules()
-            if report.is_relaxed and edit.place is not None
-        ),
-    )
-
-
-def _rule_remark(edit: GateEdit, links: Links) -> Remark:
-    """A remark on a rule that lets the change pass."""
-    assert edit.place is not None
-    message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
-    file = links.place(edit.place.file)
-    return Remark(
-        level=Severity.WARNING,
-        file=file,
-        line=edit.place.line,
-        title=phrase("relaxed_title"),
-        message=message,
+        *rule_remarks,
     )
 
 
@@ -413,14 +402,11 @@ def _case_remark(case: CaseView, links: Links) -> Remark:
     )
 
 
-def trend_figures(trend: Trend) -> tuple[str, str, str, str]:
+def trend_figures(trend: Trend) -> tuple[str, ...]:
     """The lowest, the highest and the last mean of the base runs, and this run's."""
     means = [mean for mean in trend.means if mean is not None]
     formatter = words.score if max(map(abs, (*means, trend.current or 0.0))) <= 1 else words.amount
-    lowest_text, highest_text, last_text = (
-        formatter(mean) for mean in (min(means), max(means), means[-1])
-    )
-    return lowest_text, highest_text, last_text, formatter(trend.current)
+    return tuple(map(formatter, (min(means), max(means), means[-1], trend.current)))
 
 
 def trend_title(trends: Sequence[Trend]) -> str:

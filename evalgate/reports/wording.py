@@ -6,11 +6,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
 from evalgate.model import (
     AgentFailure,
-    Case,
     CaseStatus,
     CaseVerdict,
     Change,
@@ -19,7 +18,6 @@ from evalgate.model import (
     FailureOrigin,
     GateEdit,
     GateKind,
-    GateVerdict,
     Lack,
     NonBlocking,
     Reason,
@@ -74,11 +72,6 @@ def bounded(message: Wording, limit: int) -> str:
     return plain.keep_advice(plain.one_line(plain.clip(str(message), LONGEST)), limit)
 
 
-def kind_word(kind: VerdictKind) -> str:
-    """`pass`, `fail`, `inconclusive`, `not measured`."""
-    return phrase("kind_word", kind)
-
-
 def kind_mark(kind: VerdictKind | None) -> str:
     """A sign that is readable without color; a gate with nothing to compare has its own."""
     return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
@@ -93,7 +86,7 @@ def case_word(case: CaseView) -> str:
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
     """`case_word` of a case of a stored run."""
     is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
-    return phrase("label_word", label) if is_aside else kind_word(kind)
+    return phrase("label_word", label) if is_aside else phrase("kind_word", kind)
 
 
 def case_mark(case: CaseView) -> str:
@@ -109,9 +102,10 @@ def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
     for label in COUNTED:
         count = cases[label]
         if count or label in ALWAYS_COUNTED:
-            numbers = ((part, cases[part]) for part in parts.get(label, ()))
             details = ", ".join(
-                phrase("label_count", part, number) for part, number in numbers if number
+                phrase("label_count", part, cases[part])
+                for part in parts.get(label, ())
+                if cases[part]
             )
             rows.append((phrase("label_word", label), count, details))
     return tuple(rows)
@@ -135,16 +129,11 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
     return tuple(
         (
             phrase("question", gate.gate),
-            None if unasked(gate, report) else gate.kind,
+            None if gate.gate is GateKind.REGRESSION and report.compared.no_agent else gate.kind,
             bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
-
-
-def unasked(gate: GateVerdict, report: Report) -> bool:
-    """True if a gate passes because the base has nothing yet to compare head with."""
-    return gate.gate is GateKind.REGRESSION and report.compared.no_agent
 
 
 def failure_sentence(failure: AgentFailure) -> str:
@@ -196,20 +185,20 @@ def passed_unscored(report: Report) -> str:
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
     ]
-    sentences = []
-    for gaps, is_part in ((unscored_gaps, False), (partial_gaps, True)):
-        if gaps:
-            criteria = dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps)
-            sentence = phrase(
-                "passed_unscored",
-                len({key for key, _, _ in gaps}),
-                len(passed_cases),
-                is_part,
-                words.listed(criteria, limit=3),
-                plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
-            )
-            sentences.append(sentence)
-    return " ".join(sentences)
+    return " ".join(
+        phrase(
+            "passed_unscored",
+            len({key for key, _, _ in gaps}),
+            len(passed_cases),
+            gaps is partial_gaps,
+            words.listed(
+                dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
+            ),
+            plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
+        )
+        for gaps in (unscored_gaps, partial_gaps)
+        if gaps
+    )
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
@@ -250,8 +239,7 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
         return phrase("step_unwritten")
     if report.is_relaxed:
         return phrase("relaxed_hint")
-    kind = report.verdict.blocked_by or report.verdict.kind
-    match kind:
+    match report.verdict.blocked_by or report.verdict.kind:
         case VerdictKind.PASS:
             return _pass_step(report, placement)
         case VerdictKind.FAIL:
@@ -260,8 +248,6 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
             return _inconclusive_step(report, placement)
         case VerdictKind.NOT_MEASURED:
             return _not_measured_step(report, placement)
-        case _:
-            assert_never(kind)
 
 
 DRIFT = "provider-drift"
@@ -302,30 +288,28 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, st
 def _inconclusive_step(report: Report, placement: Placement) -> str:
     if report.run.truncated:
         return phrase("step_cut_short")
-    if has_failed_base(report):
+    comparison = report.compared
+    # the base's own failures leave nothing, or too little, to compare with
+    if comparison.base_failed or any(row.lack is Lack.BASE_FAILED for row in comparison.criteria):
         return phrase("step_failed_base") if report.verdict.blocks else ""
-    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    failures = _failures(report)
     are_flaky = all(case.nonblocking is NonBlocking.FLAKY for case in failures)
     if failures and are_flaky and not report.verdict.blocks:
         return phrase("step_flaky", placement)
-    return phrase("step_past" if report.compared.is_past else "step_unscored")
+    return phrase("step_past" if comparison.is_past else "step_unscored")
 
 
-def _is_failure(case: CaseVerdict) -> bool:
-    """True if it failed, or crashed by accident."""
-    return case.kind is VerdictKind.FAIL or case.nonblocking is NonBlocking.FLAKY
-
-
-def has_failed_base(report: Report) -> bool:
-    """True if the base's own failures leave nothing, or too little, to compare with."""
-    comparison = report.compared
-    return comparison.base_failed or any(
-        row.lack is Lack.BASE_FAILED for row in comparison.criteria
-    )
+def _failures(report: Report) -> list[CaseVerdict]:
+    """The cases that failed, or crashed by accident."""
+    return [
+        case
+        for case in report.verdict.cases
+        if case.kind is VerdictKind.FAIL or case.nonblocking is NonBlocking.FLAKY
+    ]
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
-    failures = [case for case in report.verdict.cases if _is_failure(case)]
+    failures = _failures(report)
     if not failures:
         return phrase("step_no_baseline") if report.compared.no_agent else ""
     deciding_failures = [case for case in failures if report.policy.blocks(case.key)]
@@ -414,12 +398,9 @@ def _not_measured_step(report: Report, placement: Placement) -> str:
         if any(case.quarantine for case in report.verdict.cases):
             return phrase("step_all_quarantined")
         return phrase("step_advisory", placement)
-    threshold_gate = next(
-        (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD), None
-    )
-    is_unmeasured = threshold_gate is not None and VerdictKind.NOT_MEASURED in (
-        threshold_gate.kind,
-        threshold_gate.blocked_by,
+    is_unmeasured = any(
+        gate.gate is GateKind.THRESHOLD and VerdictKind.NOT_MEASURED in (gate.kind, gate.blocked_by)
+        for gate in report.verdict.gates
     )
     is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
     if report.run.truncated and (is_whole or (report.compared.problem and not is_unmeasured)):
@@ -467,24 +448,26 @@ def commands(
     failed_cases = reports_cases.worst_first(
         [case for case in broken_cases if case.group == "fail"]
     )
+    # `accept` could replace what a turn of these expects
     wrong_ids = [
         case.case_id
         for case in failed_cases
-        if not case.agent_failed and _has_expectations(case.eval_case)
+        if not case.agent_failed
+        and (
+            not case.eval_case.conversation
+            or any(
+                turn.final_response is not None or turn.events is not None
+                for turn in case.eval_case.conversation
+            )
+        )
     ]
     rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
     if is_local:
         return rows
     look_command = reproduce(report)
-    first_row = (look_command, phrase("purpose_look", False))  # noqa: FBT003 - a macro's argument
-    return (*([first_row] if look_command and len(look_command) <= LOOK_LIMIT else []), *rows[1:])
-
-
-def _has_expectations(case: Case) -> bool:
-    """False if no turn of its conversation expects anything that `accept` could replace."""
-    return not case.conversation or any(
-        turn.final_response is not None or turn.events is not None for turn in case.conversation
-    )
+    if not look_command or len(look_command) > LOOK_LIMIT:
+        return rows[1:]
+    return ((look_command, phrase("purpose_look", False)), *rows[1:])  # noqa: FBT003 - a macro's argument
 
 
 def commands_after(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from evalgate.values import frozen_dataclass
 from . import plain, words
@@ -27,17 +27,6 @@ _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\w)*|\s+|[^\w\s]"
 )
-
-
-class Marked(Protocol):
-    """A line or a piece of a difference."""
-
-    @property
-    def mark(self) -> str:
-        """Blank or `=` if both texts have it."""
-
-
-Line = TypeVar("Line", bound=Marked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +89,13 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
         CONTEXT_LINES
     ):
         skipped_count = group[0][1] - next_row
-        pieces += (
-            [DiffPiece("=", f"[... {words.counted(skipped_count, 'line')} left out ...]")]
-            if skipped_count
-            else []
-        )
+        if skipped_count:
+            note = f"[... {words.counted(skipped_count, 'line')} left out ...]"
+            pieces.append(DiffPiece("=", note))
         for tag, old_start, old_end, new_start, new_end in group:
-            if tag == "equal":
-                pieces += [DiffPiece("=", row) for row in old_rows[old_start:old_end]]
-            else:
-                pieces += [DiffPiece("-", row) for row in old_rows[old_start:old_end]]
+            mark: Mark = "=" if tag == "equal" else "-"
+            pieces += [DiffPiece(mark, row) for row in old_rows[old_start:old_end]]
+            if tag != "equal":
                 pieces += [DiffPiece("+", row) for row in new_rows[new_start:new_end]]
         next_row = group[-1][2]
     return pieces
@@ -143,14 +129,6 @@ def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
 
 def _gap(count: int) -> str:
     return f" [... {words.counted(count, 'character')} left out ...] " if count else ""
-
-
-def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
-    """`limit` lines of a difference, from shortly before its first change, and the number of other
-    lines."""
-    first_change = next((index for index, line in enumerate(lines) if line.mark.strip(" =")), 0)
-    start = max(min(first_change - CONTEXT_LINES, len(lines) - limit), 0)
-    return lines[start : start + limit], max(len(lines) - limit, 0)
 
 
 def _common(left: str, right: str) -> int:

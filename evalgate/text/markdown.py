@@ -96,7 +96,7 @@ def cell_code(text: str) -> str:
     return code(text).replace("\\|", f"\\{SPLIT}|").replace("|", "\\|")
 
 
-def fence(text: str, *, language: str = "") -> str:
+def fence(text: str, language: str = "") -> str:
     """`text` as a fenced block whose fence is longer than any run of backticks in it."""
     body = _hide_marker(plain.visible(text)).rstrip("\n")
     ticks = "`" * max(3, _longest_run(body) + 1)
@@ -131,11 +131,8 @@ def tidy(text: str) -> str:
     block_end = ""
     for line in str(text).split("\n"):
         if block_end:
-            block_end = (
-                ""
-                if line == block_end or (block_end == "</pre>" and block_end in line)
-                else block_end
-            )
+            if line == block_end or (block_end == "</pre>" and block_end in line):
+                block_end = ""
         elif fence_match := _FENCE.match(line):
             block_end = fence_match[1]
         elif "<pre>" in line and "</pre>" not in line:
@@ -147,7 +144,7 @@ def tidy(text: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    return max(map(len, _BACKTICKS.findall(text)), default=0)
 
 
 def _hide_marker(text: str) -> str:

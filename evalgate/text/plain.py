@@ -11,6 +11,7 @@ from typing import Any
 
 from evalgate import errors
 from evalgate.errors import Place, Problem
+from . import words
 
 _TERMINAL_CODE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor
@@ -132,12 +133,9 @@ def ends(text: str, *, most_lines: int, limit: int) -> str:
         rows[len(first_rows) :][::-1], most_lines=most_lines - most_lines // 2, limit=limit // 2
     )[::-1]
     omitted_count = len(rows) - len(first_rows) - len(last_rows)
-    omitted_note = (
-        [f"[... {omitted_count:,} {'line' if omitted_count == 1 else 'lines'} left out ...]"]
-        if omitted_count
-        else []
-    )
-    return "\n".join([*first_rows, *omitted_note, *last_rows])
+    if omitted_count:
+        first_rows.append(f"[... {words.counted(omitted_count, 'line')} left out ...]")
+    return "\n".join([*first_rows, *last_rows])
 
 
 def _fitting_rows(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
@@ -154,14 +152,14 @@ def _fitting_rows(rows: Sequence[str], *, most_lines: int, limit: int) -> list[s
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
     """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first line
     begins at column `start`."""
-    first_line, *other_lines = text.split("\n")
     return [
-        *_wrap_line(first_line, width, start=start),
-        *(part for line in other_lines for part in _wrap_line(line, width)),
+        row
+        for index, line in enumerate(text.split("\n"))
+        for row in _wrap_line(line, width, start=0 if index else start)
     ]
 
 
-def _wrap_line(line: str, width: int, *, start: int = 0) -> list[str]:
+def _wrap_line(line: str, width: int, *, start: int) -> list[str]:
     if start + columns(line) <= width:
         return [line]
     rows = []

@@ -240,7 +240,8 @@ def _markup_filter(spell: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
-_COMMON_FILTERS: Mapping[str, Callable[..., Any]] = {
+_Filters: TypeAlias = Mapping[str, Callable[..., Any]]
+_COMMON_FILTERS: _Filters = {
     "clip": plain.clip,
     "clip_end": plain.clip_end,
     "keep_advice": plain.keep_advice,
@@ -249,23 +250,23 @@ _COMMON_FILTERS: Mapping[str, Callable[..., Any]] = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML: Mapping[str, Callable[..., Any]] = {
+_HTML: _Filters = {
     **_COMMON_FILTERS,
     "coded": _markup_filter(html_code),
 }
-_TEXT: Mapping[str, Callable[..., Any]] = {
+_TEXT: _Filters = {
     **_COMMON_FILTERS,
     "line": line,
     "listed": words.listed,
     "quoted": plain.quoted,
 }
-_MARKDOWN: Mapping[str, Callable[..., Any]] = {
+_MARKDOWN: _Filters = {
     **_COMMON_FILTERS,
     "code": _markup_filter(lambda text, limit: markdown.code(plain.label(text, limit))),
     "cell": _markup_filter(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
     "raw": _markup_filter(markdown.raw_prose),
     "raw_code": _markup_filter(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
-    "fence": _markup_filter(lambda text, language: markdown.fence(text, language=language)),
+    "fence": _markup_filter(markdown.fence),
     "link": _markup_filter(markdown.link),
     "together": _markup_filter(
         lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")

@@ -136,13 +136,9 @@ def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
         return amount(base), amount(head), "-"
     delta = head - base
     base_text, head_text, size_text = change(base, head, delta=delta)
-    return (
-        base_text,
-        head_text,
-        size_text
-        if not delta or not size_text.strip("0.,")
-        else f"{'+' if delta > 0 else MINUS}{size_text}",
-    )
+    if delta and size_text.strip("0.,"):
+        size_text = f"{'+' if delta > 0 else MINUS}{size_text}"
+    return base_text, head_text, size_text
 
 
 def points(delta: float | None) -> str:

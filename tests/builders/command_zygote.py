@@ -53,8 +53,7 @@ def preload():
     for name in ("report.css", *html_report.SCRIPTS):
         html_report._source(name)
     git.git_environment(os.environ)
-    for name in ("comment", "summary"):
-        comment._macros(name)
+    comment._macros()
     simulated.few(sensitivity.FEWEST_TRIES)
 
 

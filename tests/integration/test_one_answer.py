@@ -31,6 +31,7 @@ from evalgate.gate import prepare, stored_results
 from evalgate.model import GradedTrial, Purpose, Report, Suite, TrialKey
 from evalgate.model.deviations import OURS
 from evalgate.reports import junit, view, wording
+from evalgate.reports.phrases import phrase
 from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -164,7 +165,7 @@ class Desk:
             self.scores.pop(case.case_id, None)
             word = wording.case_word(case)
             if word == "quarantined":
-                word = wording.kind_word(case.kind)
+                word = phrase("kind_word", case.kind)
             if outcomes[case.case_id] == "wrong":  # whose word depends on the threshold alone
                 self.scores[case.case_id] = 0.75
             self.words[case.case_id] = word

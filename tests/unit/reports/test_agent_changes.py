@@ -11,9 +11,8 @@ from builders import build
 from builders.compared_scenarios import DESK_NOW, DESK_THEN, reruns, with_agents
 from builders.scenarios import SCENARIOS
 
-from evalgate import reports
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report
-from evalgate.reports import agent_changes, comment, html_report, terminal
+from evalgate.reports import agent_changes, comment, html_report, terminal, view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
 
@@ -151,7 +150,7 @@ def test_the_line_names_what_matters_and_counts_the_rest() -> None:
 def test_results_keep_what_agents_are_made_of_and_the_causes(tmp_path: Path) -> None:
     report = SCENARIOS["base_regressed"]()
     path = tmp_path / "results.json"
-    told = reports.causes_of(report)
+    told = view.view_of(report).causes
     path.write_text(
         "".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), causes=told))
     )

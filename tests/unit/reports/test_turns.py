@@ -157,3 +157,21 @@ def test_the_answer_is_what_is_said_aloud() -> None:
     assert turns.answer_text(said) == "a\nb"
     assert turns.answer_text(Content(parts=(Text(text="hm", thought=True),))) is None
     assert turns.answer_text(None) is None
+
+
+@pytest.mark.parametrize(
+    ("marks", "shown", "left_out"),
+    [
+        (" - + ", (" - + "), 0),
+        # from shortly before the first mark on
+        ("          -+   ", "  -+ ", 10),
+        # as many as there is room for, where the mark is the last
+        ("          +", "    +", 6),
+        ("           ", "     ", 6),
+    ],
+)
+def test_lines_around_the_first_changed_call(marks: str, shown: str, left_out: int) -> None:
+    calls = [(mark, call(f"c{number}")) for number, mark in enumerate(marks)]
+    expected, actual = ([one for mark, one in calls if mark in side] for side in (" -", " +"))
+    found, rest = turns.call_lines(expected, actual, width=80, most=5)
+    assert ("".join(line.mark for line in found), rest) == (shown, left_out)

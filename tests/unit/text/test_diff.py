@@ -77,23 +77,6 @@ def test_texts_that_differ_anywhere_show_it(before: str, after: str, one: str, o
 
 
 @pytest.mark.parametrize(
-    ("marks", "shown", "left_out"),
-    [
-        (" - + ", (" - + "), 0),
-        # from shortly before the first mark on
-        ("          -+   ", "  -+ ", 10),
-        # as many as there is room for, where the mark is the last
-        ("          +", "    +", 6),
-        ("           ", "     ", 6),
-    ],
-)
-def test_lines_around_the_first_mark(marks: str, shown: str, left_out: int) -> None:
-    lines = [diff.DiffPiece(mark="=" if mark == " " else mark, text=mark) for mark in marks]  # type: ignore[arg-type]
-    found, rest = diff.nearby(lines, 5)
-    assert ("".join(line.text for line in found), rest) == (shown, left_out)
-
-
-@pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
         ("a\nb\nc", "a\nx\nc", ["=a", "-b", "+x", "=c"]),
