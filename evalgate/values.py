@@ -40,14 +40,15 @@ def digest_of(text: str, length: int | None = None) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-_CANONICAL = json.JSONEncoder(
+canonical_text = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
-)
+).encode
+"""A JSON value as a text that is always the same: without blanks, with sorted keys."""
 
 
 def digest(value: Any) -> str:
     """16 hex digits of the canonical JSON of a value."""
-    return digest_of(_CANONICAL.encode(value), 16)
+    return digest_of(canonical_text(value), 16)
 
 
 def member(document: Any, key: str) -> Any:

@@ -103,21 +103,18 @@ class AdkDriver(AgentDriver):
 
 def _holds_code(folder: Path) -> bool:
     try:
-        names = [path.name for path in folder.iterdir()]
+        return any(
+            path.name.endswith(python_process.LOADABLE) or path.name in ("root_agent.yaml", "agent")
+            for path in folder.iterdir()
+        )
     except OSError:
         return True  # the run reports the error
-    return any(
-        name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent")
-        for name in names
-    )
 
 
 def _path_hint(text: str, folders: Sequence[str]) -> str:
-    nearest_folder = words.nearest(text.strip("/"), folders)
-    if nearest_folder is None:
-        names = {folder.rpartition("/")[2]: folder for folder in folders}
-        name = words.nearest(PurePosixPath(text).name, names)
-        nearest_folder = names[name] if name else None
+    names = {folder.rpartition("/")[2]: folder for folder in folders}
+    name = words.nearest(PurePosixPath(text).name, names)
+    nearest_folder = words.nearest(text.strip("/"), folders) or names.get(name or "")
     if nearest_folder:
         return f"Did you mean `{nearest_folder}`?"
     if folders:

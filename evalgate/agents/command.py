@@ -55,16 +55,6 @@ class CommandOptions(DriverOptions):
         return value
 
 
-def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
-    """Build the launch of the program, in the side's sandbox if it has one."""
-    return Launch(
-        command=options.command,
-        cwd=str(Path(setting.root, options.cwd)),
-        environment={**setting.world.environment, **options.env},
-        inputs=setting.inputs,
-    ).inside(setting.world.sandbox, overrides=options.env)
-
-
 class CommandDriver(AgentDriver):
     """A pool of programs."""
 
@@ -76,7 +66,17 @@ class CommandDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; nothing starts yet."""
         assert isinstance(options, CommandOptions)
-        return WorkerPool(lambda: _launch(options, setting), setting=setting)
+
+        def launch() -> Launch:
+            """The program, in the side's sandbox if it has one."""
+            return Launch(
+                command=options.command,
+                cwd=str(Path(setting.root, options.cwd)),
+                environment={**setting.world.environment, **options.env},
+                inputs=setting.inputs,
+            ).inside(setting.world.sandbox, overrides=options.env)
+
+        return WorkerPool(launch, setting=setting)
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """The working directory, if it does not exist."""

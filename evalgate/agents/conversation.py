@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evalgate.formats import adk_shapes
@@ -292,8 +292,7 @@ class WorkerConversation(Turns):
         self._checks_tools = tools is not None and not vouches_for_tools
         try:
             with self.watch:
-                deadline = self._ends_at()
-                self._say(
+                message = self._ask(
                     protocol.start(
                         self._box.name,
                         session,
@@ -301,10 +300,9 @@ class WorkerConversation(Turns):
                         seed=seed,
                         history=case.history if worker.takes_history else (),
                         states=case.ces is not None and worker.takes_history,
-                    ),
-                    deadline,
+                    )
                 )
-                if not isinstance(message := self._next_message(deadline), Started):
+                if not isinstance(message, Started):
                     raise self._failed(
                         worker_process.out_of_turn(message.type, "instead of 'started'")
                     )
@@ -327,24 +325,21 @@ class WorkerConversation(Turns):
         self._steps = []
         self._recorded = {}
         with self.watch:
-            deadline = self._ends_at()
-            self._say(
+            message = self._ask(
                 protocol.turn(
                     self._box.name,
                     user_content,
                     state=state,
                     agent=setup.agent,
                     is_live=self._box.hear is not None,
-                ),
-                deadline,
+                )
             )
-            message = self._next_message(deadline)
             while not isinstance(message, TurnEnd):
                 if isinstance(message, ToolCallMessage):
                     self._fail_with(self._tools.ask(message))
                 elif isinstance(message, ToolResultMessage):
                     self._fail_with(self._tools.add_result(message))
-                message = self._next_message(deadline)
+                message = self._next_message()
         invocation = self._invocation(user_content, message, time.monotonic() - start_time)
         self.done.append(invocation)
         return invocation
@@ -393,9 +388,7 @@ class WorkerConversation(Turns):
         self.turn = None  # every turn was answered, so a later failure belongs to no turn
         self._enter(Phase.ENDING)
         with self.watch:
-            deadline = self._ends_at()
-            self._say(protocol.end(self._box.name), deadline)
-            message = self._next_message(deadline)
+            message = self._ask(protocol.end(self._box.name))
         self._open = False
         self._tools.finish()
         return message.state if isinstance(message, EndedMessage) else None
@@ -412,34 +405,39 @@ class WorkerConversation(Turns):
         self._stalled_s += self._worker.boxes.stalled_s(self._box)
         self._box.enter(phase)
 
-    def _ends_at(self) -> float:
-        """The deadline, on the monotonic clock. Time that other conversations took does not
+    def _restart_clock(self) -> None:
+        """Set the deadline, on the monotonic clock. Time that other conversations took does not
         count."""
         limits = self._limits
         elapsed_s = self.watch.seconds - self._stalled_s
-        return time.monotonic() + min(
+        self._deadline = time.monotonic() + min(
             limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
         )
 
-    def _say(self, message: Mapping[str, object], deadline: float) -> None:
-        self._worker.send(message, timeout_s=max(deadline - time.monotonic(), 0.0))
+    def _ask(self, message: Json) -> SessionMessage:
+        """The first answer to a message."""
+        self._restart_clock()
+        self._say(message)
+        return self._next_message()
 
-    def _next_message(self, deadline: float) -> SessionMessage:
+    def _say(self, message: Json) -> None:
+        self._worker.send(message, timeout_s=max(self._deadline - time.monotonic(), 0.0))
+
+    def _next_message(self) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
             for answer in self._tools.due():
-                self._say(answer, deadline)
-            remaining_s = max(
-                deadline + self._worker.boxes.stalled_s(self._box) - time.monotonic(), 0.0
-            )
+                self._say(answer)
+            ends_at = self._deadline + self._worker.boxes.stalled_s(self._box)
+            remaining_s = max(ends_at - time.monotonic(), 0.0)
             due_in_s = self._tools.due_in()
             try:
                 steps, mail = self._box.mail.get(
                     timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
                 )
             except queue.Empty:
-                if time.monotonic() >= deadline + self._worker.boxes.stalled_s(self._box):
+                if time.monotonic() >= self._deadline + self._worker.boxes.stalled_s(self._box):
                     self._take(self._box.steps)
                     raise self._failed(self._worker.failure or self._timed_out()) from None
             else:
@@ -465,31 +463,28 @@ class WorkerConversation(Turns):
                 return mail
 
     def _take(self, steps: Sequence[Step]) -> None:
-        """Store the agent's events and trace entries. Raises AgentFailed."""
+        """Store the agent's events and trace entries. Raises AgentFailed (PROTOCOL) for a tool's
+        response without a preceding question about the call: the tool ran without permission."""
         for step in steps:
-            if isinstance(step, EventMessage):
-                if not step.partial:
-                    self._steps.append(self._checked(step.step()))
-            elif isinstance(step, TraceMessage):
+            if isinstance(step, TraceMessage):
                 self._recorded.setdefault(step.number, {}).update(step.entry)
+            elif isinstance(step, EventMessage) and not step.partial:
+                event = step.step()
+                for part in event.content.parts if self._checks_tools and event.content else ():
+                    if isinstance(part, ToolResponse) and part.name not in self._tools.names:
+                        problem = f"a response of the tool {part.name[:80]!r} without having asked for the call"
+                        failure = FailureKind.PROTOCOL.failure(f"the agent sent {problem}")
+                        raise self._failed(failure)
+                self._steps.append(event)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
         """Raise AgentFailed if there is a failure. First send the refusal of the call, because an
         agent that waits for its answer can then continue."""
         if failure is not None:
+            self._restart_clock()
             for answer in self._tools.due():
-                self._say(answer, self._ends_at())
+                self._say(answer)
             raise self._failed(failure)
-
-    def _checked(self, step: StepEvent) -> StepEvent:
-        """The step. Raises AgentFailed (PROTOCOL) if it holds a tool's response without a preceding
-        question about the call: the tool ran without permission."""
-        if self._checks_tools and step.content is not None:
-            for part in step.content.parts:
-                if isinstance(part, ToolResponse) and part.name not in self._tools.names:
-                    problem = f"a response of the tool {part.name[:80]!r} without having asked for the call"
-                    raise self._failed(FailureKind.PROTOCOL.failure(f"the agent sent {problem}"))
-        return step
 
     def _trace(self) -> tuple[Json, ...]:
         """The trace of this turn so far."""

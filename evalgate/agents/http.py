@@ -308,9 +308,7 @@ class EndpointConversation(EndpointTurns):
                 args = json.loads(args)
         if not isinstance(name, str):
             raise self._unmatched("tool_name", entry, "the name of a tool")
-        if args is None:
-            return ToolCall(name=name)
-        if not isinstance(args, dict):
+        if args is not None and not isinstance(args, dict):
             raise self._unmatched("tool_args", entry, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
 

@@ -274,18 +274,13 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         return None
     pythons: Iterable[Path] = ()
     if python not in ("", python_env.AUTO):
-        if not Path(str(python)).is_absolute() and not (root / str(python)).is_file():
+        if not (root / str(python)).is_file():
             pythons = [lender / str(python)]
-    else:
+    elif agents.needs_of(use, root) is None:
         folder = folder_of(use.options, root)
-        has_needs = agents.needs_of(use, root) is not None
-        places = [
-            place
-            for place in (folder, *folder.parents)
-            if not has_needs and place.is_relative_to(root)
-        ]
         pythons = (
-            lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places
+            lender / python_path.relative_to(root)
+            for python_path in python_env.venv_pythons(folder, root)
         )
     return next(filter(Path.is_file, pythons), None)
 
@@ -347,7 +342,13 @@ the variable's name or the provider's."""
 
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
     """The failure, with the reason first if the agent seems to lack a variable."""
-    for text in _failure_texts(failure) if failure.kind in MAY_LACK else ():
+    if failure.kind not in MAY_LACK:
+        return failure
+    output_end = failure.detail[-DETAIL_READ:]
+    if failure.kind not in (FailureKind.START, FailureKind.EXITED):
+        causes = (line for line in output_end.splitlines() if line.startswith("caused by "))
+        output_end = "\n".join(causes)
+    for text in (failure.message, output_end):
         for pattern, names in LACKING:
             match = pattern.search(text)
             if match is None:
@@ -360,14 +361,3 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
                 return replace(failure, message=f"{reason} ({failure.message})")
             break  # the variable exists, so the failure has another cause
     return failure
-
-
-def _failure_texts(failure: AgentFailure) -> Iterator[str]:
-    """The message, and its causes in the output. If the agent did not start or ended, the end of
-    its whole output."""
-    yield failure.message
-    output_end = failure.detail[-DETAIL_READ:]
-    if failure.kind in (FailureKind.START, FailureKind.EXITED):
-        yield output_end
-    else:
-        yield "\n".join(line for line in output_end.splitlines() if line.startswith("caused by "))

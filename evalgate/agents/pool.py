@@ -81,15 +81,15 @@ class WorkerPool(Agent):
     in it fails. Nobody knows which one was the cause, so each of these cases has a worker of its
     own when it is run again.
 
-    `launch` may be a function: it is called once, on first use. If it raises AgentFailed, every
-    trial gets that failure. After two starts with the same failure, no third start is tried.
+    `launch` is called once, on first use. If it raises AgentFailed, every trial gets that failure.
+    After two starts with the same failure, no third start is tried.
     `metrics`: the launch of workers for custom metrics, other processes without the agent's
     package. `vouches_for_tools`: the worker is evalgate's own and asks about every tool, so its
     events are not compared with its questions."""
 
     def __init__(
         self,
-        launch: Launch | Callable[[], Launch],
+        launch: Callable[[], Launch],
         *,
         setting: AgentSetting,
         metrics: Callable[[], Launch] | None = None,
@@ -353,9 +353,8 @@ class WorkerPool(Agent):
     def _resolve_launch(self) -> Launch:
         with self._launching:
             if self._launch is None:
-                source = self._launch_source
                 try:
-                    self._launch = source if isinstance(source, Launch) else source()
+                    self._launch = self._launch_source()
                 except AgentFailed as error:
                     self._launch = error
             if isinstance(self._launch, AgentFailed):

@@ -264,12 +264,10 @@ def failure_kind(word: str) -> FailureKind:
 
 def _json(line: bytes) -> Any:
     try:
-        text = line.decode("utf-8")
+        text = json.dumps(json.loads(line.decode("utf-8")), ensure_ascii=False)
+        return json.loads(text.encode("utf-8", "replace"))
     except UnicodeDecodeError:
         raise ProtocolError("is not UTF-8") from None
-    try:
-        raw = json.loads(text)
-        return json.loads(json.dumps(raw, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise ProtocolError("is not JSON") from None
 
@@ -368,11 +366,10 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:
     """Grade the trial with the repository's own metric."""
+    message = {"type": "metric", "id": number, "code": code}
     if use.options.get("takes") == "instance":
         return {
-            "type": "metric",
-            "id": number,
-            "code": code,
+            **message,
             "metric": dict(use.options),
             "instance": agents_cli.instance_json(evidence),
         }
@@ -391,9 +388,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
             adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values())))
         )
     return {
-        "type": "metric",
-        "id": number,
-        "code": code,
+        **message,
         "metric": {
             "metric_name": use.metric or use.name,
             "threshold": use.threshold,

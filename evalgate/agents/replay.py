@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,15 +76,15 @@ class RecordedCases:
     A case in a list of cases is parsed when it is needed. `sought`: the searched places, in
     words."""
 
-    def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
-        self.sought = sought
-        self.problems: list[str] = []
+    def __init__(self, paths: Iterable[Path], *, sought: str) -> None:
+        self._sought = sought
+        self._problems: list[str] = []
         self._readers: dict[str, list[Callable[[], Record]]] = {}
         for path in sorted(paths, key=_order):
             try:
                 text = path.read_text("utf-8", "replace")
             except OSError as error:
-                self.problems.append(f"{path.name}: {error.strerror or error}")
+                self._problems.append(f"{path.name}: {error.strerror or error}")
                 continue
             # ADK results and evaluation sets are lists of cases
             case_list = recordings.split_cases(text)
@@ -97,27 +97,32 @@ class RecordedCases:
                     functools.partial(_read_case, path, key, eval_set_id, raw)
                 )
 
-    def names(self) -> Collection[str]:
-        """The case ids that have a recording."""
-        return self._readers.keys()
-
     def find(self, case_id: str) -> list[Record]:
         """All recordings of a case, in the order of the files, then in the order within a file."""
         return [reader() for reader in self._readers.get(case_id, ())]
 
+    def why_absent(self, case_id: str) -> str:
+        """The reason why a case has no recording, in words."""
+        reasons = words.listed(self._problems, limit=3)
+        if not self._readers:
+            return f"there are no recordings {self._sought}{f': {reasons}' if reasons else ''}"
+        names = self._readers if len(self._readers) < 10_000 else ()
+        nearest_id = words.nearest(case_id, names)
+        hint = f"; the nearest recorded case is {nearest_id}" if nearest_id else ""
+        problems_text = f" ({words.listed(self._problems, limit=2)})" if self._problems else ""
+        return f"there is no recording of case {case_id}{problems_text}{hint}"
+
     def _add_file(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
-        self.problems += map(str, errors_in(reading.problems))
+        self._problems += map(str, errors_in(reading.problems))
         stem = path.name.partition(".")[0]
         # A single session in a file has a random id; users name the file after the case.
-        names = (
-            [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
-        )
+        names = [stem] if len(reading.recordings) == 1 else []
         for recording in reading.recordings:
             record = Record(
                 path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
             )
-            for name in (recording.case_id, *names):
+            for name in dict.fromkeys((recording.case_id, *names)):
                 self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
@@ -160,7 +165,7 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
         message = (
             f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         )
-        raise no_recording(message if case_records else _nothing_for(cases, case))
+        raise no_recording(message if case_records else cases.why_absent(case.case_id))
     records = _of_one_set(candidates, case, key)
     if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
@@ -171,16 +176,6 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     if record.transcript is None:
         raise no_recording(f"the recording in {record.path.name} cannot be read: {record.problem}")
     return record.transcript
-
-
-def _nothing_for(cases: RecordedCases, case: Case) -> str:
-    if not cases.names():
-        reason = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
-        return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{reason}"
-    nearest_id = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
-    hint = f"; the nearest recorded case is {nearest_id}" if nearest_id else ""
-    problems_text = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
-    return f"there is no recording of case {case.case_id}{problems_text}{hint}"
 
 
 def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequence[Record]:
@@ -319,21 +314,17 @@ class ReplayAgent(Agent):
         with self._lock:
             if key not in self._recorded:
                 if self._path is None:
-                    places = (folder, folder / ".adk" / "eval_history")
-                    matches = (
+                    sought = "beside the evaluation file and in its .adk/eval_history"
+                    paths = [
                         path
-                        for place in places
+                        for place in (folder, folder / ".adk" / "eval_history")
                         for pattern in RECORDING_PATTERNS
                         for path in place.glob(pattern)
-                    )
-                    paths = [path for path in matches if path.is_file()]
+                        if path.is_file()
+                    ]
                 else:
+                    sought = f"at {self._path}"
                     paths = _recording_files(self._root, self._path)
-                sought = (
-                    "beside the evaluation file and in its .adk/eval_history"
-                    if key
-                    else f"at {self._path}"
-                )
                 self._recorded[key] = RecordedCases(paths, sought=sought)
             return self._recorded[key]
 
@@ -386,10 +377,10 @@ def _recording_files(root: Path, text: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        matches = [file for pattern in ("*.json", "*.jsonl") for file in path.rglob(pattern)]
         return [
             file
-            for file in matches
+            for pattern in ("*.json", "*.jsonl")
+            for file in path.rglob(pattern)
             if file.is_file() and not any(file.match(name) for name in EVALUATION_PATTERNS)
         ]
     return [root / name for name in _matches(root, text) if (root / name).is_file()]

@@ -165,10 +165,11 @@ class Mailboxes:
         conversation that waits for nothing is ignored."""
         with self._lock:
             self._end_stall()
-            holder = self._boxes.get(stall.session) if stall is not None else None
-            if stall is not None and holder is not None and holder.phase is not Phase.IDLE:
-                self._stall = stall
-                self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
+            if stall is not None:
+                holder = self._boxes.get(stall.session)
+                if holder is not None and holder.phase is not Phase.IDLE:
+                    self._stall = stall
+                    self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
 
     def stalled_s(self, box: Mailbox) -> float:
         """The seconds of the box's current wait in which another conversation kept the worker."""
@@ -178,9 +179,8 @@ class Mailboxes:
     def stall_of(self, box: Mailbox) -> Stalled | None:
         """The stall, if this conversation keeps the worker from all others; else None."""
         with self._lock:
-            if self._stall is not None and self._stall.session == box.name:
-                return self._stall
-            return None
+            is_holder = self._stall is not None and self._stall.session == box.name
+            return self._stall if is_holder else None
 
     def _current_stall_s(self, box: Mailbox) -> float:
         if self._stall is None or self._stall.session == box.name:

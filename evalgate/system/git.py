@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
@@ -32,7 +32,8 @@ from .process import ChildStartError
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
-Settings = Sequence[tuple[str, str]]
+Setting: TypeAlias = tuple[str, str]
+Settings: TypeAlias = Sequence[Setting]
 """Settings of git, by key; one may occur several times."""
 
 USER_VARIABLES = (
@@ -87,7 +88,7 @@ def git_environment(environ: Environ) -> dict[str, str]:
     return {**variables, **FIXED_VARIABLES}
 
 
-def user_settings(environ: Environ) -> Iterator[tuple[str, str]]:
+def user_settings(environ: Environ) -> Iterator[Setting]:
     """The user's settings for every git command, from GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
@@ -107,7 +108,7 @@ def with_settings(environment: Environ, settings: Settings) -> dict[str, str]:
     return {**environment, **setting_variables}
 
 
-def token_settings(token: str, *, server: str) -> list[tuple[str, str]]:
+def token_settings(token: str, *, server: str) -> list[Setting]:
     """The settings that send `token` only to `server` (`https://github.com`), and that replace
     earlier headers."""
     key = f"http.{server.rstrip('/')}/.extraheader"
@@ -180,7 +181,6 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
             f"{command} failed: {text}" if text else f"{command} failed without a message",
             hint=hint or complaint.value[1],
         )
-        self.command = command
         self.words = text
         self.complaint = complaint
 
@@ -272,8 +272,8 @@ class Remote:
 
     name: str = ""
     url: str = field(default="", repr=False)  # may contain a password
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    partial: tuple[tuple[str, str], ...] = ()
+    headers: tuple[Setting, ...] = field(default=(), repr=False)
+    partial: tuple[Setting, ...] = ()
 
 
 def find_source(root: Path) -> UserRepository:
@@ -308,7 +308,7 @@ def _git_folder(working_tree: Path) -> Path | None:
     return git_dir if (git_dir / "HEAD").is_file() or (git_dir / "HEAD").is_symlink() else None
 
 
-def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
+def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[Setting]:
     """The repository's own settings, with included ones; reading them runs nothing. Raises
     GitFailed."""
     files = [["--local"]]
@@ -323,15 +323,12 @@ def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str,
                 yield key, value
 
 
-def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
+def parse_remote(settings: Settings, *, working_tree: Path) -> Remote:
     """The remote `origin`, else the only remote; of its settings only those that cannot run
     anything."""
-    all_settings = tuple(settings)
-    last_values = dict(all_settings)
+    last_values = dict(settings)
     headers = [
-        (key, value)
-        for key, value in all_settings
-        if re.fullmatch(r"http\.(?:.*\.)?extraheader", key)
+        (key, value) for key, value in settings if re.fullmatch(r"http\.(?:.*\.)?extraheader", key)
     ]
     matches = (re.fullmatch(r"remote\.(.*)\.url", key) for key in last_values)
     names = [match[1] for match in matches if match]
@@ -423,7 +420,7 @@ def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str
     return frozenset(os.fsdecode(output).split("\0")) - {""}
 
 
-def _without_filters(root: Path, environ: Environ) -> list[tuple[str, str]]:
+def _without_filters(root: Path, environ: Environ) -> list[Setting]:
     """Settings that disable the programs of all filters in the repository's configuration."""
     arguments = ("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
     try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from evalgate.values import Environ, frozen_dataclass
@@ -22,6 +22,8 @@ from evalgate.values import Environ, frozen_dataclass
 if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
     import requests
 
+Headers: TypeAlias = Mapping[str, str]
+"""Names, in lower case if they were received, and values."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS = 5
 CHUNK_BYTES = 64 * 1024
@@ -50,7 +52,7 @@ class Answer:
     """A complete answer of any status; header names are in lower case."""
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
     body: bytes = b""
 
     def json(self) -> Any:
@@ -111,9 +113,7 @@ class Exchange:
     REQUESTS_CA_BUNDLE), certificates otherwise from the system; this process's own environment and
     ~/.netrc are not used. Redirects to another host get none of the headers."""
 
-    def __init__(
-        self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int
-    ) -> None:
+    def __init__(self, *, environment: Environ, headers: Headers, most_bytes: int) -> None:
         self._environment = environment
         self._headers = dict(headers)
         self._most_bytes = most_bytes
@@ -126,7 +126,7 @@ class Exchange:
         *,
         body: Any = None,
         timeout_s: float,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers | None = None,
         same_host: bool = False,
     ) -> Answer:
         """Send JSON (or nothing) and read the whole answer; `headers` are added. `same_host`: no
@@ -166,7 +166,7 @@ class Exchange:
         *,
         body: Any = None,
         timeout_s: float,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers | None = None,
     ) -> Answer:
         """The same for one request, whose answer may be a redirect; `headers` replace those of the
         exchange."""
@@ -293,7 +293,7 @@ def _innermost_reason(error: BaseException) -> str:
     return " ".join(text.split())[:300] or type(error).__name__
 
 
-def parse_retry_after(headers: Mapping[str, str], *, current_moment: datetime) -> float | None:
+def parse_retry_after(headers: Headers, *, current_moment: datetime) -> float | None:
     """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None
     without either.
 
@@ -343,7 +343,7 @@ class GoogleToken:
         self._lock = threading.Lock()
         self._credentials: Any = None
 
-    def headers(self) -> Mapping[str, str]:
+    def headers(self) -> Headers:
         """The headers of a request. Raises NoToken."""
         import google.auth  # noqa: PLC0415 - only if Google Cloud is used
         from google.auth.transport.requests import Request  # noqa: PLC0415 - as above

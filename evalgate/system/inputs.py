@@ -131,7 +131,8 @@ class Snapshot:
             try:
                 kind, path = parse(question)
                 answer = self._answers[question] = getattr(self, f"_answer_{kind}")(path)
-            except (Unknown, ValueError, OSError):
+            # KeyError: a folder that cannot be listed, or that is excluded
+            except (Unknown, KeyError, ValueError, OSError):
                 return f"unknown {secrets.token_hex(16)}"
         return answer
 
@@ -205,7 +206,7 @@ class Snapshot:
 
     def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
         """The kind and normal path of a path's target; the absolute path if it is OUTSIDE. Raises
-        Unknown."""
+        KeyError."""
         parts = path.split("/")[::-1]
         folder = "."
         link_count = 0
@@ -219,7 +220,7 @@ class Snapshot:
                 folder = _split(folder)[0]
                 continue
             place = _join(folder, part)
-            kind = self._names(folder).get(part, ABSENT)
+            kind = self._folders[folder].get(part, ABSENT)
             if kind.startswith(LINK) and (parts or follows):
                 link_count += 1
                 target = kind.removeprefix(LINK)
@@ -239,12 +240,6 @@ class Snapshot:
                 return ABSENT, place
         return FOLDER, folder
 
-    def _names(self, folder: str) -> dict[str, str]:
-        try:
-            return self._folders[folder]
-        except KeyError:
-            raise Unknown from None
-
     def _target_kind(self, place: str) -> str:
         """The kind of a place, through links."""
         kind, path = self._find(place)
@@ -252,7 +247,7 @@ class Snapshot:
 
     def _descriptions(self, folder: str, names: Iterable[str]) -> Iterator[str]:
         """Names with their kinds, in order."""
-        kinds = self._names(folder)
+        kinds = self._folders[folder]
         for name in sorted(names):
             kind = kinds[name].removeprefix(APART)
             yield from (
@@ -271,7 +266,7 @@ class Snapshot:
 
     def _visible(self, folder: str) -> list[str]:
         """The names that are part of the checkout, in order."""
-        names = self._names(folder).items()
+        names = self._folders[folder].items()
         return sorted(
             name for name, kind in names if not kind.startswith(APART) and name != "__pycache__"
         )
@@ -340,7 +335,7 @@ class Snapshot:
             return ""
         if folder not in self._stems:
             stems: dict[str, list[str]] = {}
-            for name in self._names(folder):
+            for name in self._folders[folder]:
                 stems.setdefault(name.partition(".")[0], []).append(name)
             self._stems[folder] = stems
         same_stem_names = self._stems[folder].get(stem.partition(".")[0], ())
@@ -357,7 +352,7 @@ class Snapshot:
             return ""
         names = [
             name
-            for name in self._names(folder)
+            for name in self._folders[folder]
             if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"
         ]
         return "\0".join(self._descriptions(folder, names))

@@ -112,15 +112,6 @@ class Account:
     home: Path
     prefix: tuple[str, ...]
 
-    def environment(self) -> dict[str, str]:
-        """Its own variables of an environment."""
-        return {
-            "HOME": str(self.home),
-            "TMPDIR": str(self.home / "tmp"),
-            "USER": "agent",
-            "LOGNAME": "agent",
-        }
-
 
 class Sandbox:
     """The environment of one role's foreign code: a user for agents, another for installers, its
@@ -166,7 +157,10 @@ class Sandbox:
     def _make_account(self, name: str, uid: int, gid: int, *, writable: Sequence[Path]) -> Account:
         """An account with its home, which is closed to all others, and with its prefix."""
         if _is_root():
-            prefix = _prefix(uid, gid, writable=writable)
+            rights = landlock_rights()
+            places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
+            landlock = _landlock_options(rights, places) if rights else ()
+            prefix = (*_drop_rights(uid, gid), *landlock, "--")
         else:
             (self.cache / SEALS).mkdir(exist_ok=True)
             prefix = _namespaces(self.cache, self._closed, writable=writable)
@@ -218,7 +212,13 @@ class Sandbox:
             for name, text in variables.items()
             if not matches_any(name, HOME_VARIABLES)
         }
-        return placed_variables | account.environment()
+        return {
+            **placed_variables,
+            "HOME": str(account.home),
+            "TMPDIR": str(account.home / "tmp"),
+            "USER": "agent",
+            "LOGNAME": "agent",
+        }
 
     def reachable(self, path: Path) -> Path:
         """A path of a file or folder of this program that the sandbox's processes can reach:
@@ -542,13 +542,6 @@ def _landlock_options(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
         *rules,
         "--landlock-rule=path-beneath:write-file:/dev",
     )
-
-
-def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
-    """The prefix that starts a command as this user, with Landlock if it is supported."""
-    rights = landlock_rights()
-    places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
-    return (*_drop_rights(uid, gid), *(_landlock_options(rights, places) if rights else ()), "--")
 
 
 NAMESPACES = (
@@ -884,13 +877,13 @@ def _copy_entries(
             elif entry.is_dir():
                 Path(copy).mkdir(mode=0o700)
                 _copy_entries(entry.path, copy, is_left_out, owner)
-                with _open_descriptor(copy, os.O_RDONLY) as folder:
+                with open_descriptor(copy, os.O_RDONLY) as folder:
                     _set_owner(folder, entry.stat(), owner)
             elif entry.is_file():  # not a pipe or a socket
                 create_flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with (
-                    _open_descriptor(entry.path, os.O_RDONLY) as source_file,
-                    _open_descriptor(copy, create_flags) as target_file,
+                    open_descriptor(entry.path, os.O_RDONLY) as source_file,
+                    open_descriptor(copy, create_flags) as target_file,
                 ):
                     while block := os.read(source_file, BLOCK_BYTES):
                         while block:
@@ -899,7 +892,8 @@ def _copy_entries(
 
 
 @contextmanager
-def _open_descriptor(path: str, flags: int) -> Iterator[int]:
+def open_descriptor(path: str, flags: int) -> Iterator[int]:
+    """The descriptor of a file that is no link, for the block. Raises OSError."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         yield descriptor

@@ -522,7 +522,7 @@ class Child:
         """Pass on the available bytes; False at the end. Standard error is read before standard
         output: it may explain it."""
         chunk = _read(fd)
-        errors = self._process.stderr.fileno() if self._process.stderr is not None else fd
+        errors = self._outputs[1].fileno()
         if chunk is not None and fd != errors and errors in feeds:
             self.stderr.feed(_read(errors) or b"")
         if chunk is not None:
@@ -539,11 +539,10 @@ class Child:
             with self._writing, suppress(OSError):
                 self._process.stdin.close()
         moment = time.monotonic()
-        for timed_signal in [
-            timed_signal for timed_signal in self._signals if timed_signal[0] <= moment
-        ]:
-            self._signals.remove(timed_signal)
-            self._signal_group(timed_signal[1])
+        for due_at, number in list(self._signals):
+            if due_at <= moment:
+                self._signals.remove((due_at, number))
+                self._signal_group(number)
 
     def _signal_group(self, number: signal.Signals) -> None:
         # Only called before the child is reaped: until then its number is not reused.
@@ -583,16 +582,6 @@ class Finished(Ended):
     stdout: Tail
     stderr: Tail
     timed_out: bool
-
-    @property
-    def stdout_tail(self) -> str:
-        """The tail of its standard output as text."""
-        return self.stdout.text()
-
-    @property
-    def stderr_tail(self) -> str:
-        """The tail of its standard error as text."""
-        return self.stderr.text()
 
 
 def run_to_end(

@@ -95,11 +95,10 @@ class InstallSetup:
 class Interpreter:
     """The Python to start.
 
-    `import_roots`: folders of the project's own code; `origin`: one line for people; `fingerprint`:
-    of its ingredients, "" if unknown."""
+    `import_roots`: folders of the project's own code; `fingerprint`: of its ingredients, "" if
+    unknown."""
 
     python: str
-    origin: str
     import_roots: tuple[str, ...] = ()
     fingerprint: str = ""
 
@@ -122,15 +121,13 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
     python_path = _resolve_python(request.python, request.root, world) if _is_named(request) else ""
     project_needs = python_needs.nearest_needs(request.folder, request.root)
     rules = python_needs.python_rules(request.folder, request.root, project_needs)
-    if python_path and rules:
-        _report_misfit(
-            _ask_python(python_path, world), rules, world, subject=f"`python: {request.python}` is"
-        )
+    if python_path:
+        _report_misfit(python_path, rules, world, subject=f"`python: {request.python}` is")
     if python_path and not request.requirements:
-        return Interpreter(python=python_path, origin=f"{request.python}, as configured")
+        return Interpreter(python=python_path)
     needs = needs_of(request)
     if needs is None and not version:
-        return _find_interpreter(request, rules, world)
+        return Interpreter(python=_find_python(request, rules, world))
     if version:
         version_rule = PythonRule(
             specifier=python_needs.version_specifier(version),
@@ -139,7 +136,7 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
         rules = (version_rule, *rules)
     base = _ask_python(python_path, world) if python_path else _choose_python(rules, world)
     if needs is None:
-        return Interpreter(python=base.python, origin=f"Python {base.version}, as configured")
+        return Interpreter(python=base.python)
     ingredients = f"{needs.kind}\0{needs.text.replace(needs.root, '')}\0{' '.join(rule.specifier for rule in rules)}"
     try:
         python = _make_environment(needs, base, world)
@@ -154,7 +151,6 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
         python = _make_environment(needs, base, world)
     return Interpreter(
         python=python,
-        origin=f"made from {needs}",
         import_roots=needs.import_roots,
         fingerprint=digest_of(ingredients, 16),
     )
@@ -186,28 +182,28 @@ def _resolve_python(python: str, root: str, world: InstallSetup) -> str:
     return command
 
 
-def _find_interpreter(
+def venv_pythons(folder: Path, root: Path) -> Iterator[Path]:
+    """The Pythons of each `.venv` that may be in `folder` and above it, up to `root`."""
+    for place in (folder, *folder.parents):
+        if place.is_relative_to(root):
+            yield place / ".venv" / "bin" / "python"
+
+
+def _find_python(
     request: EnvironmentRequest, rules: Sequence[PythonRule], world: InstallSetup
-) -> Interpreter:
+) -> str:
     """The first Python that imports the framework: a `.venv` from the agent's folder up to the
     checkout's root, else PATH."""
     folder = Path(request.folder)
     root = Path(request.root)
-    places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    pythons = (place / ".venv" / "bin" / "python" for place in places)
-    candidates = list(dict.fromkeys([*map(str, filter(Path.is_file, pythons)), *_on_path(world)]))
+    own_pythons = filter(Path.is_file, venv_pythons(folder, root))
+    candidates = list(dict.fromkeys([*map(str, own_pythons), *_on_path(world)]))
     for python in candidates:
         if not request.framework or _can_import(python, request.framework, request.root, world):
-            if rules:
-                _report_misfit(
-                    _ask_python(python, world), rules, world, subject=f"the agent runs in {python},"
-                )
-            return Interpreter(
-                python=python,
-                origin=f"{python}, from PATH (the checkout does not say what to install)",
-            )
+            _report_misfit(python, rules, world, subject=f"the agent runs in {python},")
+            return python
+    start = folder.relative_to(root).as_posix()
     condition = f"that has {request.framework}" if request.framework else "at all"
-    start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else request.folder
     raise InstallFailed(
         f"there is no Python {condition} for the agent. Looked for uv.lock, pyproject.toml (with [project] or "
         f"[tool.poetry]), requirements.txt and setup.py from {start} up to the checkout's root, then asked "
@@ -216,10 +212,8 @@ def _find_interpreter(
 
 
 def _on_path(world: InstallSetup) -> list[str]:
-    on_path = [
-        shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")
-    ]
-    return [python for python in on_path if python]
+    path = world.environment.get("PATH")
+    return list(filter(None, (shutil.which(name, path=path) for name in ("python3", "python"))))
 
 
 def _can_import(python: str, module: str, root: str, world: InstallSetup) -> bool:
@@ -322,9 +316,13 @@ def _rules_text(rules: Sequence[PythonRule]) -> str:
 
 
 def _report_misfit(
-    report: _PythonReport, rules: Sequence[PythonRule], world: InstallSetup, *, subject: str
+    python: str, rules: Sequence[PythonRule], world: InstallSetup, *, subject: str
 ) -> None:
-    """Report that a Python that was not chosen by the rules does not fit them."""
+    """Report that a Python that was not chosen by the rules, if there are any, does not fit them.
+    Raises InstallFailed."""
+    if not rules:
+        return
+    report = _ask_python(python, world)
     try:
         violated_rules = [rule for rule in rules if not _fitting_versions([report.version], [rule])]
     except InstallFailed as error:
@@ -345,7 +343,7 @@ def _find_installed(request: str, world: InstallSetup, *, managed: Path | None =
         settings = {"UV_PYTHON_INSTALL_DIR": str(managed), "UV_PYTHON_PREFERENCE": "only-managed"}
     command = ("python", "find", "--no-config", "--no-project", "--system", request)
     finished = _uv(command, world, cwd="/", settings=settings)
-    return finished.stdout_tail.strip() if finished.returncode == 0 else ""
+    return finished.stdout.text().strip() if finished.returncode == 0 else ""
 
 
 def _search_path(environment: Environ) -> str:
@@ -512,7 +510,7 @@ def _ask_python(base: str, world: InstallSetup) -> _PythonReport:
         finished = _query_python([base, "-c", _REPORT_CODE], world, cwd="/")
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
-    lines = finished.stdout_tail.strip().splitlines()[-5:]
+    lines = finished.stdout.text().strip().splitlines()[-5:]
     if finished.returncode != 0 or len(lines) < 5:
         raise InstallFailed(
             f"{base} is not a working Python", _last_lines(finished, world.environment)
@@ -642,7 +640,7 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: InstallSetup
             _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
         )
         raise InstallFailed(f"installing {needs} failed: {cause}", detail)
-    match = _INSTALLED.search(finished.stderr_tail)
+    match = _INSTALLED.search(finished.stderr.text())
     return int(match[1]) if match else 0
 
 
@@ -725,7 +723,7 @@ def _uv(
 
 
 def _last_lines(finished: process.Finished, environment: Environ) -> str:
-    text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
+    text = finished.stderr.text().strip() or finished.stdout.text().strip()
     return _without_secrets("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 
 

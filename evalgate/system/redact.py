@@ -32,7 +32,12 @@ def is_named(name: str) -> bool:
 def redactor_of_files(environment: Environ) -> Redactor:
     """`redactor` for other programs' texts, which may spell a secret as in JSON, HTML, an address
     or Markdown."""
-    spellings = (_in_json, lambda secret: json.dumps(secret)[1:-1], html.escape, quote)
+    spellings = (
+        lambda secret: json.dumps(secret, ensure_ascii=False)[1:-1],
+        lambda secret: json.dumps(secret)[1:-1],
+        html.escape,
+        quote,
+    )
     secrets = _secrets(environment)
     redact_plain = _redactor(secrets | {spell(secret) for secret in secrets for spell in spellings})
     if not secrets:
@@ -80,10 +85,6 @@ def _in_markdown(text: str) -> str:
     return _BETWEEN.join(
         f"(?:{'|'.join(map(re.escape, sorted(spelling)))})" for spelling in spellings
     )
-
-
-def _in_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _secrets(environment: Environ) -> set[str]:

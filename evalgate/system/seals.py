@@ -199,12 +199,9 @@ def _describe(path: str, status: os.stat_result) -> str:
 def _content(path: str, size: int) -> str:
     """A digest of a file of `size` bytes. BLAKE2 is the fastest in the standard library on
     processors without instructions for SHA-256."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.blake2b(digest_size=32)
+    with isolation.open_descriptor(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
         while size > 0 and (block := os.read(descriptor, BLOCK_BYTES)):
             digest.update(block)
             size -= len(block)
-    finally:
-        os.close(descriptor)
     return digest.hexdigest()

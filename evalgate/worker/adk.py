@@ -18,7 +18,7 @@ import warnings
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from types import ModuleType
 from typing import Any
@@ -197,7 +197,7 @@ class ImportedAgent:
     root_agent: Any
     app: Any
     name: str
-    closing: AsyncExitStack | None
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 
 async def load_agent(path: str, *, agent_name: str | None, root: str) -> ImportedAgent:
@@ -291,7 +291,11 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
         and not has_agent
         and not _is_app(getattr(package, "app", None))
     ):
-        submodule = modules.import_module_of(package, "agent")
+        for folder in getattr(package, "__path__", ()):
+            file = os.path.join(folder, "agent")
+            if os.path.isfile(f"{file}.py") or os.path.isfile(os.path.join(file, "__init__.py")):
+                submodule = importlib.import_module(f"{package.__name__}.agent")
+                break
     if isinstance(submodule, ModuleType):
         yield submodule
     yield package
@@ -313,9 +317,9 @@ async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[An
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
-    if _is_app(app_or_agent):
-        return (app_or_agent, app_or_agent.root_agent)
-    return (None, app_or_agent)
+    return (
+        (app_or_agent, app_or_agent.root_agent) if _is_app(app_or_agent) else (None, app_or_agent)
+    )
 
 
 def _is_app(candidate: Any) -> bool:
@@ -644,7 +648,7 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
         return {
             "app_name": app_name,
             "agent": loaded.root_agent,
-            **({"plugins": [*plugins]} if plugins else {}),
+            **present(plugins=[*plugins]),
         }
     all_plugins = [*plugins[:1], *loaded.app.plugins, *plugins[1:]]
     update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": all_plugins}
@@ -684,7 +688,7 @@ async def prewarm() -> None:
     case's duration would include this, and several conversations would wait for it at once."""
     try:
         host = Host()
-        host.take(ImportedAgent(_prewarm_agent(), app=None, name="prewarm", closing=None), {})
+        host.take(ImportedAgent(_prewarm_agent(), app=None, name="prewarm"), {})
         session = await host.open({}, None)
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
     except Exception as error:
@@ -752,7 +756,7 @@ class Host(server.Host):
         path = options.get("path") or "."
         # most loaded objects stay; the agent's own settings come later
         gc.set_threshold(10_000, 10, 10)
-        modules.add_folders(tuple(options.get("import_roots") or ()))
+        modules.add_folders(options.get("import_roots") or ())
         if options.get("threads"):
             share_connections()
         loaded = await load_agent(path, agent_name=options.get("agent"), root=root)
@@ -770,7 +774,7 @@ class Host(server.Host):
         tools.watch_services(loaded.root_agent, self._patches)
         self.loaded = loaded
         self.is_traced = bool(options.get("trace"))
-        self.approve = str(options.get("approve") or "")
+        self.approve = options.get("approve") or ""
         self.plugins = instrument()
         self.default_app = options.get("app_name") or loaded.name.rpartition(".")[2]
 
@@ -799,8 +803,7 @@ class Host(server.Host):
     async def close(self) -> None:
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
         self._patches.close()
-        if self.loaded.closing is not None:
-            await self.loaded.closing.aclose()
+        await self.loaded.closing.aclose()
         for agent in _tree(self.loaded.root_agent):
             for tool in getattr(agent, "tools", None) or ():
                 if tools.is_of_class(tool, "BaseToolset"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from .pipe import Message, dump_model, present
@@ -101,7 +100,7 @@ def _agent(agent: Any) -> Message:
             :INSTRUCTION
         ],
         "settings": present(**settings),
-        "tools": dict(pair for tool in _tools(agent) for pair in _describe_tool(tool)),
+        "tools": dict(map(_describe_tool, _tools(agent))),
         "sub_agents": [str(_read(child, "name") or "") for child in _members(agent, "sub_agents")],
     }
 
@@ -155,8 +154,9 @@ def _setting(setting: Any) -> str:
         return ""
 
 
-def _describe_tool(tool: Any) -> Iterator[tuple[str, Message]]:
-    """A tool by its name. The tools of a toolset may be on a server, which is not asked."""
+def _describe_tool(tool: Any) -> tuple[str, Message]:
+    """The name of a tool, and its parts. The tools of a toolset may be on a server, which is not
+    asked."""
     function = tool if inspect.isroutine(tool) else _read(tool, "func")
     name = _read(tool, "name") or _read(function, "__name__") or type(tool).__name__
     description = _read(tool, "description") or (
@@ -166,10 +166,8 @@ def _describe_tool(tool: Any) -> Iterator[tuple[str, Message]]:
         parameters = _declared_parameters(tool) if function is None else _parameters(function)
     except Exception:
         parameters = {}
-    yield (
-        str(name)[:SHORT],
-        {"description": _cut(description, DESCRIPTION), "parameters": parameters},
-    )
+    parts = {"description": _cut(description, DESCRIPTION), "parameters": parameters}
+    return str(name)[:SHORT], parts
 
 
 def _parameters(function: Any) -> dict[str, str]:
@@ -201,16 +199,11 @@ def _declared_parameters(tool: Any) -> dict[str, str]:
     if not isinstance(schema, dict):
         return {}
     required_names = schema.get("required") or ()
-    properties = schema.get("properties") or {}
-    return {
-        str(name)[:SHORT]: _cut(_schema(schema), SHORT)
-        + ("" if name in required_names else " (optional)")
-        for name, schema in properties.items()
-    }
-
-
-def _schema(schema: Any) -> str:
-    """A schema as JSON. Some versions of google-adk write types as `STRING`, others as `string`."""
-    if isinstance(schema, dict) and isinstance(schema.get("type"), str):
-        schema = {**schema, "type": schema["type"].lower()}
-    return json.dumps(schema, sort_keys=True)
+    parameters = {}
+    for name, declared in (schema.get("properties") or {}).items():
+        is_typed = isinstance(declared, dict) and isinstance(declared.get("type"), str)
+        # some versions of google-adk write types as `STRING`, others as `string`
+        parameter = {**declared, "type": declared["type"].lower()} if is_typed else declared
+        text = _cut(json.dumps(parameter, sort_keys=True), SHORT)
+        parameters[str(name)[:SHORT]] = text + ("" if name in required_names else " (optional)")
+    return parameters

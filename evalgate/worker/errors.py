@@ -71,8 +71,9 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
         if isinstance(error, SystemExit):
             reason = f"it called sys.exit({error.code!r}) while it was imported"
         elif cause is not None:
-            advice = _advice(_imported(cause))
-            reason = f"there is no module named {cause.name!r} for {sys.executable}. {advice}"
+            reason = (
+                f"there is no module named {cause.name!r} for {sys.executable}. {_advice(cause)}"
+            )
         return cls(f"{subject} cannot be loaded: {reason}", user_traceback(error))
 
 
@@ -258,17 +259,14 @@ def is_users(file: str) -> bool:
     )
 
 
-def _imported(error: ModuleNotFoundError) -> str:
-    """The module that was to be imported: `google.adk`, although it is `google` that cannot be
-    found."""
+def _advice(error: ModuleNotFoundError) -> str:
+    """What to do about a missing module."""
     name = str(error.name)
     frames = traceback.extract_tb(error.__traceback__)
     line = (frames[-1].line or "") if frames else ""
     match = re.search(rf"(?:from|import) ({re.escape(name)}\.\w+)", line)
-    return match[1] if match and "." not in name else name
-
-
-def _advice(name: str) -> str:
+    if match and "." not in name:
+        name = match[1]  # `google.adk`, although it is `google` that cannot be found
     top = name.partition(".")[0]
     if top != name and getattr(sys.modules.get(top), "__file__", None):
         return f"The installed version of {top!r} does not have it."

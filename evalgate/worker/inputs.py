@@ -258,7 +258,14 @@ class Tracer:
         caller = _caller()
         if full_path is None or _is_quiet(caller):
             return
-        if full_path.endswith(".pyc") and _is_bytecode_of_source(caller, path):
+        importer_frame = caller.f_back
+        if (
+            full_path.endswith(".pyc")
+            and caller.f_code.co_filename == IMPORTER
+            and importer_frame is not None
+            and importer_frame.f_code.co_name == "get_code"
+            and importer_frame.f_locals.get("bytecode_path") == path
+        ):  # the bytecode file of a source
             self._ask_path(PYC, full_path)
         else:
             self._ask_path(NAME if writes_only else FILE, full_path)
@@ -508,15 +515,3 @@ def _is_quiet(frame: FrameType) -> bool:
 
 def _is_standard(file: str) -> bool:
     return file.startswith("<frozen ") or (file.startswith(STANDARD) and "-packages/" not in file)
-
-
-def _is_bytecode_of_source(frame: FrameType, path: Any) -> bool:
-    """True if the import system opens the bytecode file of a source."""
-    importer_frame = frame.f_back
-    if (
-        frame.f_code.co_filename != IMPORTER
-        or importer_frame is None
-        or importer_frame.f_code.co_name != "get_code"
-    ):
-        return False
-    return bool(importer_frame.f_locals.get("bytecode_path") == path)

@@ -32,33 +32,44 @@ class Host(server.Host):
 
     def __init__(self) -> None:
         self._package = ""
-        self._finder = MetricFinder()
+        self._packages: dict[str, str] = {}
+        self._roots: list[str] = []
+        self._metric_modules: set[str] = set()
 
     async def load(self, options: Message) -> dict[str, str]:
         """Prepare the imports of the metrics. Raises errors.LoadFailed."""
         root = os.getcwd()
-        path = str(options.get("path") or ".")
-        try:
-            home = (
-                _home_of_callable(options, root)
-                if options.get("call")
-                else modules.locate(path, root)
-            )
-        except FileNotFoundError as error:
-            raise errors.LoadFailed(str(error)) from error
-        if not options.get("call"):
+        if options.get("call"):
+            home = _home_of_callable(options, root)
+        else:
             from .adk import load_environment
 
+            try:
+                home = modules.locate(options.get("path") or ".", root)
+            except FileNotFoundError as error:
+                raise errors.LoadFailed(str(error)) from error
             load_environment(home.own_folder, root)
         self._package = home.name
-        roots = dict.fromkeys((*home.roots, *(options.get("import_roots") or ())))
-        self._finder.roots = tuple(roots)
-        self._finder.packages = _packages_of(home)
-        sys.meta_path[:0] = [self._finder, modules.Finder(partial(modules.find_home, home))]
+        self._roots = [*dict.fromkeys((*home.roots, *(options.get("import_roots") or ())))]
+        self._packages = _packages_of(home)
+        find_home = partial(modules.find_home, home)
+        sys.meta_path[:0] = [modules.Finder(self._find), modules.Finder(find_home)]
         sys.meta_path.append(modules.Finder(partial(modules.find_agent, home)))
         # after the installed packages: a file of the repository cannot take the name of a package
-        sys.path.extend(roots)
+        sys.path.extend(self._roots)
         return {"framework": "metrics"}
+
+    def _find(self, fullname: str) -> ModuleSpec | None:
+        """The agent's packages as folders whose `__init__` does not run, and a metric's module in
+        the repository first."""
+        folder = self._packages.get(fullname)
+        if folder is not None:
+            spec = ModuleSpec(fullname, None, is_package=True)  # without a loader, nothing runs
+            spec.submodule_search_locations = [folder]
+            return spec
+        if fullname in self._metric_modules and fullname not in sys.stdlib_module_names:
+            return PathFinder.find_spec(fullname, self._roots)
+        return None
 
     async def open(self, start: Message, session_tools: Any) -> Any:  # noqa: ARG002 - the shape of Host
         """Raises RuntimeError, because there is no agent."""
@@ -66,10 +77,10 @@ class Host(server.Host):
 
     async def metric(self, message: Message) -> Message:
         """Run a custom metric. Its types are google-adk's, which must be installed here."""
-        self._finder.metric_modules.add(str(message.get("code", "")).partition(".")[0])
+        self._metric_modules.add(message["code"].partition(".")[0])
         answer = await run(message, self._package)
-        error_text = str(answer.get("error") or "")
-        for name, folder in self._finder.packages.items():
+        error_text = answer.get("error") or ""
+        for name, folder in self._packages.items():
             if "cannot import name" in error_text and f"from '{name}'" in error_text:
                 file = os.path.relpath(os.path.join(folder, "__init__.py"))
                 reason = f"{file} is not run for a metric, since it loads the agent; import the name from its own module"
@@ -79,9 +90,8 @@ class Host(server.Host):
 
 def _home_of_callable(options: Message, root: str) -> modules.Home:
     """The package of `module:function`, located as in the agent's worker."""
-    name = str(options.get("call")).partition(":")[0].partition(".")[0]
-    start = os.path.abspath(str(options.get("path") or "."))
-    roots = tuple(dict.fromkeys((start, root)))
+    name = options["call"].partition(":")[0].partition(".")[0]
+    roots = tuple(dict.fromkeys((os.path.abspath(options.get("path") or "."), root)))
     folders = (
         os.path.join(import_root, name)
         for import_root in (*roots, *(options.get("import_roots") or ()))
@@ -108,33 +118,12 @@ def _packages_of(home: modules.Home) -> dict[str, str]:
     return packages if folder else {}
 
 
-class MetricFinder:
-    """Finds the agent's packages as folders whose `__init__` does not run, and finds a metric's
-    module in the repository first."""
-
-    def __init__(self) -> None:
-        self.roots: tuple[str, ...] = ()
-        self.packages: dict[str, str] = {}
-        self.metric_modules: set[str] = set()
-
-    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
-        """See importlib.abc.MetaPathFinder."""
-        folder = self.packages.get(fullname)
-        if folder is not None:
-            spec = ModuleSpec(fullname, None, is_package=True)  # without a loader, nothing runs
-            spec.submodule_search_locations = [folder]
-            return spec
-        if fullname in self.metric_modules and fullname not in sys.stdlib_module_names:
-            return PathFinder.find_spec(fullname, list(self.roots))
-        return None
-
-
 # --- one metric, called with google-adk's own types as `adk eval` calls it ---
 
 
 async def run(message: Message, package: str) -> Message:
     """The fields of `metric_result`. An error becomes its `error`, never a score."""
-    code = str(message.get("code", ""))
+    code = message["code"]
     instance = message.get("instance")
     read_result = _read_evaluation if instance is None else _read_instance
     try:
@@ -171,9 +160,9 @@ _NAMESPACES: dict[str, Message] = {}
 def _compile(metric: Message, code: str) -> Callable[..., Any]:
     """The `evaluate` function of an agents-cli metric. Its source is in the message, and runs
     once."""
-    source = str(metric["source"])
+    source = metric["source"]
     if source not in _NAMESPACES:
-        file = os.path.abspath(str(metric.get("file")))
+        file = os.path.abspath(metric["file"])
         folder = os.path.dirname(file)
         if folder not in sys.path:
             sys.path.append(folder)
@@ -185,7 +174,7 @@ def _compile(metric: Message, code: str) -> Callable[..., Any]:
         exec(compile(source, file if is_file else f"<{code}>", "exec"), module.__dict__)  # noqa: S102 - the repository's own, in the process for it
         _NAMESPACES[source] = module.__dict__
     namespace = _NAMESPACES[source]
-    function = namespace.get("evaluate") or namespace.get(str(metric.get("function")))
+    function = namespace.get("evaluate") or namespace.get(metric.get("function", ""))
     if not callable(function):
         raise TypeError(f"{code} defines no function evaluate(instance)")
     return function  # type: ignore[no-any-return]  # callable, as checked
@@ -241,7 +230,7 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
         scenario = scenario_class.model_validate(scenario)
     expected = message.get("expected")
     arguments = [
-        _metric(message.get("metric") or {}, str(message.get("code", ""))),
+        _metric(message["metric"], message["code"]),
         [_invocation(turn) for turn in message.get("actual") or ()],
         None if expected is None else [_invocation(turn) for turn in expected],
         scenario,

@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
@@ -127,10 +127,10 @@ def _installed(name: str) -> ModuleSpec | None:
     return PathFinder.find_spec(name, folders)
 
 
-def add_folders(roots: tuple[str, ...]) -> None:
+def add_folders(roots: Iterable[str]) -> None:
     """Make `roots` importable: before installed packages, after the standard library, because a
     folder of agents may have one named `email` or `calendar`."""
-    new_folders = [root for root in roots if root not in sys.path]
+    new_folders = [root for root in dict.fromkeys(roots) if root not in sys.path]
     index = next((i for i, entry in enumerate(sys.path) if "-packages" in entry), len(sys.path))
     sys.path[index:index] = new_folders
 
@@ -181,15 +181,6 @@ def import_home(home: Home) -> ModuleType:
     return importlib.import_module(home.name)
 
 
-def import_module_of(package: ModuleType, name: str) -> ModuleType | None:
-    """The submodule `name` of the agent's package; None if there is no such file."""
-    for folder in getattr(package, "__path__", ()):
-        file = os.path.join(folder, name)
-        if os.path.isfile(file + ".py") or os.path.isfile(os.path.join(file, "__init__.py")):
-            return importlib.import_module(f"{package.__name__}.{name}")
-    return None
-
-
 class Finder:
     """Finds modules by a function that gets their full name, and returns None for others."""
 
@@ -204,8 +195,15 @@ class Finder:
 def find_home(home: Home, fullname: str) -> ModuleSpec | None:
     """The agent's package at its place, even if another module has its name, and its aliases as the
     same modules."""
+    if fullname == home.name and home.file is None:
+        spec = ModuleSpec(home.name, None, is_package=True)
+        spec.submodule_search_locations = [home.own_folder]
+        return spec
     if fullname == home.name:
-        return _spec(home)
+        folders = [home.folder] if home.folder else None
+        return importlib.util.spec_from_file_location(
+            home.name, home.file, submodule_search_locations=folders
+        )
     for alias in home.aliases:
         if alias != "agent" and f"{fullname}.".startswith(f"{alias}."):
             return _alias_spec(fullname, home.name + fullname[len(alias) :])
@@ -242,14 +240,3 @@ class RenamedModule:
     def exec_module(self, module: ModuleType) -> None:
         """Restore the spec that the import system just replaced. The module has already run."""
         module.__spec__ = self.spec
-
-
-def _spec(home: Home) -> ModuleSpec | None:
-    if home.file is None:
-        spec = ModuleSpec(home.name, None, is_package=True)
-        spec.submodule_search_locations = [home.folder or ""]
-        return spec
-    search_folders = [home.folder] if home.folder else None
-    return importlib.util.spec_from_file_location(
-        home.name, home.file, submodule_search_locations=search_folders
-    )

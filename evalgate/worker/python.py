@@ -21,6 +21,7 @@ EVENT_KEYS = frozenset({
     "final",
 })  # fmt: skip
 RESULT_KEYS = frozenset({"text", "tool_calls", "state", "usage_metadata", "model_version"})
+TOOL_PARTS = {"function_call", "functionCall", "function_response", "functionResponse"}
 POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
 
 
@@ -65,13 +66,12 @@ class CallSession:
         self._keywords, self._takes_text = signature
         self._state: Message = start.get("state") or {}
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
-        self._messages: list[Message] = []
+        self._messages = [
+            {"role": role, "text": text_of(turn.get(part) or {})}
+            for turn in start.get("history") or ()
+            for role, part in (("user", "user_content"), ("model", "final_response"))
+        ]
         self._tells_state = bool(start.get("states"))
-        for turn in start.get("history") or ():
-            self._messages.append({"role": "user", "text": text_of(turn.get("user_content") or {})})
-            self._messages.append(
-                {"role": "model", "text": text_of(turn.get("final_response") or {})}
-            )
         self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
@@ -189,7 +189,8 @@ class Recorder:
             for key in ("usage_metadata", "model_version", "grounding_metadata")
             if event.get(key)
         }
-        is_answer = bool(event.get("final", bool(text) and not _has_tools(content)))
+        has_tools = any(TOOL_PARTS & part.keys() for part in content.get("parts") or ())
+        is_answer = bool(event.get("final", bool(text) and not has_tools))
         if is_answer:
             self.answer = text
         self._emit(
@@ -231,11 +232,6 @@ def _parts(event: Message) -> list[Message]:
     return parts
 
 
-def _has_tools(content: Message) -> bool:
-    names = {"function_call", "functionCall", "function_response", "functionResponse"}
-    return any(names & part.keys() for part in content.get("parts") or ())
-
-
 def _refuse_unknown(fields: Message, valid_keys: frozenset[str], verb: str) -> None:
     unknown = sorted(str(key) for key in fields.keys() - valid_keys)
     if unknown:
@@ -263,7 +259,7 @@ def add_folders(options: Message) -> None:
         os.getcwd(),
         *(options.get("import_roots") or ()),
     ]
-    modules.add_folders(tuple(dict.fromkeys(roots)))
+    modules.add_folders(roots)
 
 
 class Host(server.Host):
@@ -271,7 +267,7 @@ class Host(server.Host):
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the callable; raises errors.LoadFailed."""
-        call = str(options.get("call") or "")
+        call = options["call"]
         add_folders(options)
         try:
             if call.endswith(PROGRAM):

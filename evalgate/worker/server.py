@@ -208,11 +208,9 @@ def declaration(tool: Any) -> Message:
         return tool_fields
     if isinstance(tool, dict):
         return tool
-    fields = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
+    name = str(getattr(tool, "__name__", None) or type(tool).__name__)
     description = inspect.getdoc(tool) if callable(tool) else None
-    return {
-        "function_declarations": [{**fields, "description": description} if description else fields]
-    }
+    return {"function_declarations": [pipe.present(name=name, description=description)]}
 
 
 CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)
@@ -395,7 +393,7 @@ class Server:
                 if message.get("type") == "tool_response":
                     # this thread answers and not the loop, so that a plain function which blocks
                     # the loop gets its answer, too
-                    session_tools = self._tools.get(str(message.get("session", "")))
+                    session_tools = self._tools.get(message["session"])
                     if session_tools is not None:
                         session_tools.deliver(message)
                 else:
@@ -412,7 +410,7 @@ class Server:
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": text})
             return False
         if hello.get("inputs"):
-            self._inputs = inputs.start(str(hello["inputs"]))
+            self._inputs = inputs.start(hello["inputs"])
         try:
             details = await self._host.load(hello.get("options") or {})
         except BaseException as error:
@@ -460,7 +458,7 @@ class Server:
 
     async def _serve(self, message: Message) -> None:
         kind = message.get("type")
-        name = str(message.get("session", ""))
+        name = message.get("session", "")
         SESSION.set(name)
         try:
             if kind == "start":
@@ -497,8 +495,9 @@ class Server:
 
         session = self._sessions[name]
         session.live = bool(message.get("live"))
-        if message.get("state") or message.get("agent"):
-            await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
+        state, agent = message.get("state") or {}, message.get("agent") or ""
+        if state or agent:
+            await session.set(state, agent)  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))
         self._turns[name] = turn = asyncio.ensure_future(
             session.turn(message.get("content") or {}, send)

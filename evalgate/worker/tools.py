@@ -52,26 +52,31 @@ class SessionTools:
             number = f"t{self._call_count}"
             self._pending_answers[number] = answer
             self.asked_names.add(name)
-        call_fields = {
-            "call": number,
-            "name": name,
-            "args": to_json(dict(args or {})),
-            "kind": kind,
-        }
-        self._send({"type": "tool_call", "session": self._session, **call_fields})
-        return Call(self, number, answer)
+        self._send(
+            {
+                "type": "tool_call",
+                "session": self._session,
+                "call": number,
+                "name": name,
+                "args": to_json(dict(args or {})),
+                "kind": kind,
+            }
+        )
+        return Call(self, answer)
 
     def deliver(self, message: Message) -> None:
         """Pass an answer to its waiting call."""
         with self._lock:
-            answer = self._pending_answers.pop(str(message.get("call")), None)
+            answer = self._pending_answers.pop(message["call"], None)
         if answer is not None:
             with suppress(InvalidStateError):  # its turn was given up
                 answer.set_result(message)
 
-    def report(self, number: str, fields: Message) -> None:
-        """Send the result of a call that ran."""
-        self._send({"type": "tool_result", "session": self._session, "call": number, **fields})
+    def report(self, answer: Message, fields: Message) -> None:
+        """Send the result of a call that ran, if evalgate's answer asks for it."""
+        if answer.get("report"):
+            message = {"type": "tool_result", "session": self._session, "call": answer["call"]}
+            self._send({**message, **fields})
 
     def close(self) -> None:
         """End the session. Waiting and later calls are refused."""
@@ -86,9 +91,8 @@ class SessionTools:
 class Call:
     """One call that evalgate decides on."""
 
-    def __init__(self, session: SessionTools, number: str, answer: Future[Message]) -> None:
+    def __init__(self, session: SessionTools, answer: Future[Message]) -> None:
         self._session = session
-        self._number = number
         self._answer = answer
 
     def wait(self, run: Callable[[], Any]) -> Any:
@@ -100,9 +104,9 @@ class Call:
         try:
             result = run()
         except Exception as error:
-            self._report(answer, failure(error))
+            self._session.report(answer, failure(error))
             raise
-        self._report(answer, {"response": result_json(result)})
+        self._session.report(answer, {"response": result_json(result)})
         return result
 
     async def settle(
@@ -121,23 +125,20 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._report(answer, {**failure(error), **present(effects=effects())})
+            self._session.report(answer, {**failure(error), **present(effects=effects())})
             raise
-        self._report(answer, {"response": result_json(result), **present(effects=effects())})
+        self._session.report(
+            answer, {"response": result_json(result), **present(effects=effects())}
+        )
         return result
-
-    def _report(self, answer: Message, fields: Message) -> None:
-        if answer.get("report"):
-            self._session.report(self._number, fields)
 
 
 def result_of(answer: Message) -> Any:
     """The tool's result in evalgate's answer. Raises the tool's error in it, and ToolRefused."""
     if "refused" in answer:
-        raise ToolRefused(str(answer["refused"]))
-    error = answer.get("error")
-    if isinstance(error, dict):
-        raise make_error(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
+        raise ToolRefused(answer["refused"])
+    if "error" in answer:
+        raise make_error(answer["error"]["type"], answer["error"]["message"])
     return answer.get("response")
 
 
@@ -303,7 +304,7 @@ def _effects_of(old_actions: Message, actions: Any) -> Message:
         for name, value in flags.items()
         if value is not None and value != old_actions[name]
     }
-    return {"state_delta": changed_state, **changed_flags} if changed_state else changed_flags
+    return {**present(state_delta=changed_state), **changed_flags}
 
 
 def _apply_effects(effects: Message, tool_context: Any) -> None:
@@ -443,20 +444,19 @@ async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> li
 
     async def run() -> list[Message]:
         tools.extend(await list_tools())
-        return [_description_of(tool) for tool in tools]
+        return [
+            {
+                "name": tool.name,
+                "description": tool.description or "",
+                # only this has the text for models
+                "declaration": dump_model(tool._get_declaration()),  # noqa: SLF001
+                **present(is_long_running=bool(tool.is_long_running)),
+            }
+            for tool in tools
+        ]
 
     descriptions = await session_tools.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
     return tools or [_recorded_tool(tool_description) for tool_description in descriptions or ()]
-
-
-def _description_of(tool: Any) -> Message:
-    declaration = tool._get_declaration()  # noqa: SLF001 - only this has the text for models
-    description = {
-        "name": tool.name,
-        "description": tool.description or "",
-        "declaration": dump_model(declaration),
-    }
-    return {**description, "is_long_running": True} if tool.is_long_running else description
 
 
 def _recorded_tool(description: Message) -> Any:

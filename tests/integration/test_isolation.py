@@ -111,8 +111,8 @@ def test_no_code_of_a_command_is_loaded_before_its_rights_are_dropped(isolated: 
         memory_bytes=2**30,
         prefix=isolated.head.agent.prefix,
     )
-    assert done.stdout_tail.strip() == "done"
-    assert done.stderr_tail.count("cannot be preloaded") == 1, "only in the command itself"
+    assert done.stdout.text().strip() == "done"
+    assert done.stderr.text().count("cannot be preloaded") == 1, "only in the command itself"
 
 
 def test_a_folder_that_is_closed_is_no_working_folder(isolated: Isolation, tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_a_folder_that_is_closed_is_no_working_folder(isolated: Isolation, tmp_p
     closed.parent.chmod(0o700)
     done = run(isolated.head, "/bin/cat", "secret", cwd=str(closed))
     assert done.returncode != 0
-    assert "s3cret" not in done.stdout_tail
+    assert "s3cret" not in done.stdout.text()
 
 
 def test_an_agent_has_no_rights_and_a_home_of_its_own(isolated: Isolation) -> None:
     code = "import os; print(os.getuid(), os.getgroups(), os.environ['HOME'], open('/proc/self/status').read())"
-    said = run(isolated.head, PYTHON, "-c", code).stdout_tail
+    said = run(isolated.head, PYTHON, "-c", code).stdout.text()
     assert said.startswith(f"{isolated.head.agent.uid} [] {isolated.head.agent.home} ")
     assert "NoNewPrivs:\t1" in said
     assert {line.split()[1] for line in said.splitlines() if line.startswith("Cap")} == {"0" * 16}
@@ -145,9 +145,11 @@ def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(
 ) -> None:
     head, base = isolated.head, isolated.base
     place = head.placed(str(repository))
-    listed = run(
-        head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place
-    ).stdout_tail.split()
+    listed = (
+        run(head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place)
+        .stdout.text()
+        .split()
+    )
     assert sorted(listed) == [
         ".cache/other/file", "agents/desk/agent.py", "agents/desk/run.sh", "data/key.json", "link", "outside",
     ]  # fmt: skip
@@ -158,7 +160,7 @@ def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(
         "echo 1 > agents/desk/agent.py && echo 2 > new && ./agents/desk/run.sh",
         cwd=place,
     )
-    assert written.returncode == 0, written.stderr_tail
+    assert written.returncode == 0, written.stderr.text()
     assert (repository / "agents/desk/agent.py").read_text(encoding="utf-8") == "answer = 42"
     assert not (repository / "new").exists()
 
@@ -310,7 +312,7 @@ PUT = "echo of head > {0}/evalgate-of-{1} && echo put; rm -f {0}/evalgate-of-{1}
 def test_ordinary_programs_find_what_they_share_and_where_to_write(isolated: Isolation) -> None:
     for sandbox in (isolated.head, isolated.base, isolated.metrics):
         ended = run(sandbox, PYTHON, "-c", ORDINARY)
-        assert ended.stdout_tail == "works\n", ended.stderr_tail
+        assert ended.stdout.text() == "works\n", ended.stderr.text()
 
 
 @pytest.mark.skipif(
@@ -332,7 +334,7 @@ def test_nothing_is_put_where_others_look_for_their_files(
         str(sandbox.agent.home / "tmp"): "put\n",
         sandbox.placed(str(repository)): "put\n",
     }.items():
-        assert run(sandbox, "/bin/sh", "-c", PUT.format(place, role)).stdout_tail == said, place
+        assert run(sandbox, "/bin/sh", "-c", PUT.format(place, role)).stdout.text() == said, place
 
 
 def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: Path) -> None:
@@ -350,7 +352,7 @@ def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: 
         head = isolated.head
         seen = head.environment(named)
         place = head.placed(str(repository))
-        assert run(head, "/bin/cat", seen["CLOUD_CREDENTIALS"]).stdout_tail == "of the cloud"
+        assert run(head, "/bin/cat", seen["CLOUD_CREDENTIALS"]).stdout.text() == "of the cloud"
         assert run(isolated.base, "/bin/cat", seen["CLOUD_CREDENTIALS"]).returncode != 0
         assert run(head, "/bin/cat", seen["DESK_KEY_FILE"]).returncode != 0
         assert run(head, "/bin/cat", seen["TITLE"]).returncode != 0
@@ -381,7 +383,7 @@ def test_everything_of_an_agent_is_gone_when_the_run_is_over(repository: Path) -
         with opened(repository) as isolated:
             uids = [isolated.head.agent.uid, isolated.base.agent.uid]
             for sandbox in (isolated.head, isolated.base, isolated.head):
-                assert run(sandbox, PYTHON, "-c", SURVIVING).stdout_tail == "started\n"
+                assert run(sandbox, PYTHON, "-c", SURVIVING).stdout.text() == "started\n"
             assert any(isolation.running(uids) for _ in range(500)), "they are hard to see"
         assert not any(isolation.running(uids) for _ in range(20))
         assert bystander.poll() is None
@@ -509,9 +511,10 @@ def test_a_command_that_cannot_be_started_is_told_in_our_words(
 
 def test_memory_is_limited_for_another_user_too(isolated: Isolation) -> None:
     code = "try:\n  len(bytearray(400_000_000))\nexcept MemoryError:\n  print('refused')"
-    assert run(isolated.head, PYTHON, "-c", code).stdout_tail == ""
+    assert run(isolated.head, PYTHON, "-c", code).stdout.text() == ""
     assert (
-        run(isolated.head, PYTHON, "-c", code, memory_bytes=200_000_000).stdout_tail == "refused\n"
+        run(isolated.head, PYTHON, "-c", code, memory_bytes=200_000_000).stdout.text()
+        == "refused\n"
     )
 
 
@@ -580,7 +583,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
                 "-c",
                 "import hooked; print(hooked.UID, hooked.__file__)",
             )
-            uid, file = said.stdout_tail.split()
+            uid, file = said.stdout.text().split()
             assert int(uid) == side.installer.uid
             for change in (f"echo >> {file}", f"touch {Path(file).parent}/new.py", f"rm {file}"):
                 assert run(side, "/bin/sh", "-c", change).returncode != 0, change
@@ -624,8 +627,8 @@ def test_a_hook_in_namespaces_of_its_own_writes_no_seal(tmp_path: Path) -> None:
         done = process.run_to_end(
             command, cwd=cwd, environment=settings, timeout_s=30, prefix=prefix
         )
-        assert done.stdout_tail.split("\n")[:-1] == (["touch new"] if installs else []), (
-            done.stderr_tail
+        assert done.stdout.text().split("\n")[:-1] == (["touch new"] if installs else []), (
+            done.stderr.text()
         )
 
 
@@ -665,9 +668,11 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
         python = python_env.provide(
             EnvironmentRequest(folder=str(repository), root=str(repository)), world
         ).python
-        said = run(
-            side, python, "-c", "import hooked, sys; print(sys.base_prefix)"
-        ).stdout_tail.strip()
+        said = (
+            run(side, python, "-c", "import hooked, sys; print(sys.base_prefix)")
+            .stdout.text()
+            .strip()
+        )
         assert Path(said).is_relative_to(side.cache)
         for account in (
             side.agent,
@@ -683,7 +688,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
             done = process.run_to_end(
                 command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix
             )
-            assert done.returncode == 0, done.stderr_tail
+            assert done.returncode == 0, done.stderr.text()
             assert Path(said, "lib").is_dir()
         shutil.rmtree(Path(python).parents[2])
 
@@ -852,8 +857,8 @@ def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     done = run(
         isolated.head, placed, "-c", f"import {wanted}, sys; print({wanted}.__file__, sys.prefix)"
     )
-    assert done.returncode == 0, done.stderr_tail
-    assert str(isolated.head.folder) in done.stdout_tail
+    assert done.returncode == 0, done.stderr.text()
+    assert str(isolated.head.folder) in done.stdout.text()
     assert {path: path.lstat().st_mode for path in private.rglob("*")} == before
     assert private.stat().st_mode & 0o777 == 0o700
     # and nobody but root writes there
@@ -885,5 +890,5 @@ def test_what_is_ours_is_put_where_the_agent_can_read_it(
     (private / "worker").mkdir()
     (private / "worker/server.py").write_text("print('served')")
     placed = isolated.head.reachable(private / "worker")
-    assert run(isolated.head, PYTHON, str(placed / "server.py")).stdout_tail == "served\n"
+    assert run(isolated.head, PYTHON, str(placed / "server.py")).stdout.text() == "served\n"
     assert isolated.head.reachable(Path("/usr/bin/env")) == Path("/usr/bin/env")

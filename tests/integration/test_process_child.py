@@ -49,7 +49,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def test_a_child_gets_exactly_its_environment() -> None:
-    assert run("env").stdout_tail == f"PATH={ENVIRONMENT['PATH']}\n"
+    assert run("env").stdout.text() == f"PATH={ENVIRONMENT['PATH']}\n"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_child_gets_exactly_its_environment() -> None:
 )
 def test_how_a_child_ends(script: str, returncode: int, stdout: str, stderr: str) -> None:
     finished = run("sh", "-c", script)
-    assert (finished.returncode, finished.stdout_tail, finished.stderr_tail) == (
+    assert (finished.returncode, finished.stdout.text(), finished.stderr.text()) == (
         returncode,
         stdout,
         stderr,
@@ -176,7 +176,7 @@ def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:
     assert finished.timed_out
     assert finished.returncode == -signal.SIGKILL  # it ignored SIGTERM
     assert time.monotonic() - started_at < 10
-    assert not leftovers.runs(int(finished.stdout_tail))
+    assert not leftovers.runs(int(finished.stdout.text()))
 
 
 def test_what_a_child_leaves_behind_in_its_group_is_killed() -> None:
@@ -184,7 +184,7 @@ def test_what_a_child_leaves_behind_in_its_group_is_killed() -> None:
     finished = run("sh", "-c", "sleep 600 & echo $!")
     assert finished.returncode == 0
     assert time.monotonic() - started_at < 5  # although the grandchild holds the pipes open
-    assert eventually(lambda: not leftovers.runs(int(finished.stdout_tail)))
+    assert eventually(lambda: not leftovers.runs(int(finished.stdout.text())))
 
 
 def test_a_flood_costs_no_memory() -> None:
@@ -193,7 +193,7 @@ def test_a_flood_costs_no_memory() -> None:
         "sh", "-c", "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2", timeout_s=60
     )
     assert finished.returncode == 0
-    assert len(finished.stdout_tail) == len(finished.stderr_tail) == process.TAIL_BYTES
+    assert len(finished.stdout.text()) == len(finished.stderr.text()) == process.TAIL_BYTES
     assert leftovers.resident_mib() - before < 20
 
 
@@ -273,7 +273,7 @@ def test_many_children_from_many_threads() -> None:
     results: list[int] = []
 
     def work(number: int) -> None:
-        results.append(int(run("sh", "-c", f"echo {number}").stdout_tail))
+        results.append(int(run("sh", "-c", f"echo {number}").stdout.text()))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(40)]
     for thread in threads:

@@ -50,7 +50,7 @@ def pool(
     setting = AgentSetting(
         root="/", world=InstallSetup(environment=environment, cache="/nowhere"), limits=bounds
     )
-    opened = WorkerPool(launch, setting=setting)
+    opened = WorkerPool(lambda: launch, setting=setting)
     try:
         yield opened
     finally:
@@ -290,9 +290,8 @@ def test_a_start_that_failed_twice_alike_is_not_tried_again(tmp_path: Path) -> N
 
 def test_a_missing_program_is_a_failed_start() -> None:
     launch = Launch(command=("no-such-agent",), cwd="/", environment={"PATH": os.environ["PATH"]})
-    agent = WorkerPool(
-        launch, setting=AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere"))
-    )
+    setting = AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere"))
+    agent = WorkerPool(lambda: launch, setting=setting)
     found = failure(agent, "hello")
     agent.close()
     assert found.kind is FailureKind.START

@@ -57,7 +57,7 @@ def pool(
         root="/", world=InstallSetup(environment=environment, cache="/nowhere"), limits=limits
     )
     opened = WorkerPool(
-        launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None
+        lambda: launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None
     )
     try:
         yield opened

@@ -6,14 +6,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationError, model_validator
 
 from evalgate.agents.base import ToolFile, ToolReply
 from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, digest_of, mapped_json
+from evalgate.values import Json, JsonObject, canonical_text, digest_of, mapped_json
 
 VERSION = 1
 MAX_EXACT_FLOAT = 2.0**53
@@ -32,18 +32,7 @@ REDACTED = "***"
 def args_text(args: Json) -> str:
     """Arguments as one text, with sorted keys. Whole numbers are equal however they are written
     (2.0 is 2)."""
-    return json.dumps(
-        mapped_json(args, _whole_as_integer),
-        sort_keys=True,
-        ensure_ascii=False,
-        separators=(",", ":"),
-        default=str,
-    )
-
-
-def sorted_keys(value: Any) -> Any:
-    """The same JSON with sorted keys in every object."""
-    return json.loads(json.dumps(value, sort_keys=True))
+    return canonical_text(mapped_json(args, _whole_as_integer))
 
 
 def matches(recorded: Any, actual: Any) -> bool:
@@ -143,6 +132,10 @@ class CassetteError(ValueError):
     """A file is not a valid cassette. The message is the reason."""
 
 
+CallKey: TypeAlias = tuple[str, str, int]
+"""A tool, the text of its arguments, and the number of the call among those that are equal."""
+
+
 class RecordedCall(ToolReply, ToolFile):
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 
@@ -157,9 +150,12 @@ class RecordedCall(ToolReply, ToolFile):
         return self
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> CallKey:
         """The key by which a call finds this answer."""
         return self.tool, args_text(self.args), self.nth
+
+
+Calls: TypeAlias = tuple[RecordedCall, ...]
 
 
 class CassetteWire(ToolFile):
@@ -168,10 +164,10 @@ class CassetteWire(ToolFile):
     evalgate_cassette: Literal[1]
     suite: str = ""
     case: str = ""
-    calls: tuple[RecordedCall, ...]
+    calls: Calls
 
 
-def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
+def parse_cassette(text: str) -> Calls:
     """The entries of a cassette's text. Raises CassetteError."""
     try:
         raw = json.loads(text)
@@ -182,7 +178,7 @@ def parse_cassette(text: str) -> tuple[RecordedCall, ...]:
         raise CassetteError(f"not JSON: {error}") from None
     if shapes.is_deep(raw, levels=MAX_LEVELS):
         raise CassetteError("the values are nested too deeply")
-    keys: set[tuple[str, str, int]] = set()
+    keys: set[CallKey] = set()
     for index, entry in enumerate(wire.calls):
         if entry.key in keys:
             raise CassetteError(
@@ -199,15 +195,16 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
     tool's order, because a model reads them in that order."""
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.key):
-        call = {"tool": entry.tool, "args": sorted_keys(entry.args), "nth": entry.nth}
+        args = json.loads(json.dumps(entry.args, sort_keys=True))
+        call = {"tool": entry.tool, "args": args, "nth": entry.nth}
         calls.append(call | entry.outcome())
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
-def merge(*groups: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+def merge(*groups: Iterable[RecordedCall]) -> Calls:
     """The entries of all groups. Of several entries for one call, the first counts."""
-    merged: dict[tuple[str, str, int], RecordedCall] = {}
+    merged: dict[CallKey, RecordedCall] = {}
     for entry in itertools.chain(*groups):
         merged.setdefault(entry.key, entry)
     return tuple(merged.values())

@@ -40,7 +40,7 @@ from evalgate.values import (
     matches_any,
 )
 from . import cassette
-from .cassette import RecordedCall
+from .cassette import Calls, RecordedCall
 
 LONGEST_LATENCY_S = 600.0
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
@@ -205,9 +205,6 @@ def chance(text: str) -> float:
     )
 
 
-RECORD_HINT = "record it with `--tools record`"
-
-
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
@@ -222,7 +219,7 @@ class ConversationTools:
         rules: MockRules,
         entries: Sequence[RecordedCall] | None,
         cassette: str,
-        keep: Callable[[tuple[RecordedCall, ...]], None],
+        keep: Callable[[Calls], None],
         redact: Redactor,
         turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
@@ -244,9 +241,8 @@ class ConversationTools:
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
         if self._turn_rules is not None:
-            previous_setup = self._setup
             setup, rules = self._turn_rules(number)
-            if setup is not previous_setup:  # a scenario has the same rules for all of its turns
+            if setup is not self._setup:  # a scenario has the same rules for all of its turns
                 self._setup = setup
                 self._case_rules = rules
 
@@ -272,10 +268,7 @@ class ConversationTools:
             case ToolMode.RECORD:
                 return RunTool(report=True)
             case ToolMode.REPLAY:
-                entry = self._find(call.tool, args, nth)
-                if entry is None:
-                    return self._not_recorded(call.tool, args, nth)
-                return Replied(reply=entry)
+                return self._replayed(call.tool, args, nth)
             case ToolMode.MOCK:
                 if call.kind is CallKind.LISTING:
                     return RunTool(report=False)
@@ -299,38 +292,34 @@ class ConversationTools:
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 
-    def _find(self, tool: str, args: Json, nth: int) -> RecordedCall | None:
-        similar_calls = (
-            entry
-            for entry in self._calls_of(tool)
-            if entry.nth == nth and cassette.matches(entry.args, args)
-        )
+    def _replayed(self, tool: str, args: Json, nth: int) -> Replied | Unmatched:
+        """The answer of the cassette."""
         exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
-        return exact_call or next(similar_calls, None)
-
-    def _calls_of(self, tool: str) -> list[RecordedCall]:
-        return [entry for entry in self._entries or () if entry.tool == tool]
-
-    def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
-        call_text = f"called {cassette.spell_call(tool, args)}"
-        tool_calls = self._calls_of(tool)
-        times = sum(1 for entry in tool_calls if cassette.matches(entry.args, args))
+        if exact_call is not None:
+            return Replied(reply=exact_call)
+        tool_calls = [entry for entry in self._entries or () if entry.tool == tool]
+        similar_calls = [entry for entry in tool_calls if cassette.matches(entry.args, args)]
+        for entry in similar_calls:
+            if entry.nth == nth:
+                return Replied(reply=entry)
+        nearest = cassette.nearest_args(args, [entry.args for entry in tool_calls])
         if self._entries is None:
-            reason = f"and there is no cassette {self._cassette}"
-        elif times:
+            reason = f" and there is no cassette {self._cassette}"
+        elif similar_calls:
+            times = len(similar_calls)
             frequency = "once" if times == 1 else f"{times} times"
-            reason = f"for the {_number_text(nth)} time; it was recorded {frequency}"
-        elif (
-            nearest := cassette.nearest_args(args, [entry.args for entry in tool_calls])
-        ) is not None:
+            ordinal = {1: "st", 2: "nd", 3: "rd"}.get(nth % 10, "th")
+            ending = "th" if 10 <= nth % 100 <= 20 else ordinal
+            reason = f" for the {nth}{ending} time; it was recorded {frequency}"
+        elif nearest is not None:
             nearest_text = cassette.spell_call(tool, nearest)
-            reason = f"recorded only {nearest_text}: {cassette.difference(args, nearest)}"
+            reason = f", recorded only {nearest_text}: {cassette.difference(args, nearest)}"
         else:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
-            reason = cassette.unknown_tool_message(tool, tools)
-        separator = " " if reason.startswith(("for ", "and ")) else ", "
+            reason = f", {cassette.unknown_tool_message(tool, tools)}"
+        call_text = f"called {cassette.spell_call(tool, args)}"
         return Unmatched(
-            message=f"{call_text}{separator}{reason}; if the call is right, {RECORD_HINT}"
+            message=f"{call_text}{reason}; if the call is right, record it with `--tools record`"
         )
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
@@ -345,10 +334,3 @@ class ConversationTools:
         if nearest is not None:
             message += f"; the nearest is for {cassette.spell_call(tool, nearest)}"
         return Unmatched(message=message)
-
-
-def _number_text(number: int) -> str:
-    ending = (
-        "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    )
-    return f"{number}{ending}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,13 @@ from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, UnavailableError
-from evalgate.model import Case, Suite, TrialKey, TurnSetup
+from evalgate.model import Case, CaseKey, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
 from evalgate.system.files import new_file
 from evalgate.text import words
 from evalgate.values import Environ, Redactor
 from . import cassette, mocks as tools_mocks
-from .cassette import CassetteError, RecordedCall
+from .cassette import Calls, CassetteError
 from .mocks import ConversationTools, MockFile, MockReading, MockRules
 
 
@@ -44,8 +44,8 @@ class Toolbox:
         self._checkout = checkout
         self._redact = redact
         self._lock = threading.Lock()
-        self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[RecordedCall, ...]]] = {}
-        self._earlier_calls: dict[tuple[str, str], tuple[RecordedCall, ...]] = {}
+        self._recorded: dict[CaseKey, dict[TrialKey, Calls]] = {}
+        self._earlier_calls: dict[CaseKey, Calls] = {}
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
@@ -75,7 +75,7 @@ class Toolbox:
         )
         return setup, MockRules(rules, key=key, seed=self._settings.seed)
 
-    def _keep(self, key: TrialKey, name: str, entries: tuple[RecordedCall, ...]) -> None:
+    def _keep(self, key: TrialKey, name: str, entries: Calls) -> None:
         case = key.case
         try:
             path = within(self._settings.root, name)
@@ -107,7 +107,7 @@ def within(root: Path, name: str) -> Path:
     return root / name
 
 
-def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
+def read_entries(path: Path) -> Calls | None:
     """The calls in a cassette; None if there is no file. Raises CassetteError."""
     try:
         text = path.read_text("utf-8-sig")
@@ -118,7 +118,7 @@ def read_entries(path: Path) -> tuple[RecordedCall, ...] | None:
     return cassette.parse_cassette(text)
 
 
-def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> list[Problem]:
+def check_files(root: Path, folder: str, cases: Iterable[CaseKey]) -> list[Problem]:
     """One problem for each invalid cassette of these cases (suite, case id)."""
     problems = []
     for suite, case_id in cases:
@@ -165,14 +165,13 @@ def mode_of(settings: Settings) -> ToolMode:
     return ToolMode(settings.tools or settings.gate_file.tools.mode)
 
 
-def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
+def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     """All problems that make the mode impossible or useless, before anything runs."""
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     root = settings.root
-    suite_list = tuple(suites)
     if mode is ToolMode.LIVE:
-        return _mocking_problems(suite_list)
+        return _mocking_problems(suites)
     refusals = {
         name[:200]: reason
         for name in (rule.cassettes, rule.mocks)
@@ -183,7 +182,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
             errors.error("tools-place", f"`tools`: `{name}` {reason}")
             for name, reason in refusals.items()
         ]
-    problems = _driver_problems(mode, suite_list)
+    problems = _driver_problems(mode, suites)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(
@@ -191,9 +190,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
         )
     if rule.mocks:
         reading = _mocks(root, rule)
-        problems += [*reading.problems, *_unknown_tools(reading, suite_list)]
+        problems += [*reading.problems, *_unknown_tools(reading, suites)]
     if mode is ToolMode.REPLAY:
-        problems += _cassette_problems(root, rule, suite_list)
+        problems += _cassette_problems(root, rule, suites)
     return problems
 
 
@@ -239,7 +238,7 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
     return f"+{mode}-{checksum}"
 
 
-def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
+def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
     """A problem for each suite that mocks tools of an agent whose tools cannot be intercepted: they
     would run."""
     problems = []
@@ -259,7 +258,7 @@ def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
     return problems
 
 
-def _driver_problems(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
+def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:
     problems = []
     for name in dict.fromkeys(suite.agent.driver for suite in suites):
         if _tools_of(name) is DriverTools.UNSEEN:
@@ -274,7 +273,7 @@ def _tools_of(driver: str) -> DriverTools | None:
     return None if agent_driver is None else agent_driver.tools
 
 
-def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
+def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> list[Problem]:
     replay_suites = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if replay_suites and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
@@ -302,7 +301,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
     return MockReading(problems=(problem,))
 
 
-def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
+def _unknown_tools(reading: MockReading, suites: Sequence[Suite]) -> list[Problem]:
     """Warnings for rules of a tool that no case expects, if an expected tool has a similar name."""
     turns = [turn for suite in suites for case in suite.cases for turn in case.turns]
     expected = {call.name for turn in turns for call in turn.tool_calls}

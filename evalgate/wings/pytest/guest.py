@@ -62,7 +62,7 @@ class Guest:
         sessions = setting.limits.workers * setting.limits.sessions
         limits = replace(setting.limits, workers=1, sessions=sessions, isolate_cases=False)
         return WorkerPool(
-            launch,
+            lambda: launch,
             setting=replace(setting, limits=limits),
             metrics=lambda: launch,
             vouches_for_tools=True,
@@ -119,7 +119,7 @@ async def _find(
         agent = adk.find_sub_agent(root_agent, agent_name)
     except errors.LoadFailed as error:
         raise ValueError(str(error)) from None
-    return ImportedAgent(root_agent=agent, app=app, name=name.removesuffix(".agent"), closing=None)
+    return ImportedAgent(root_agent=agent, app=app, name=name.removesuffix(".agent"))
 
 
 def folder_of(module: ModuleType) -> Path:

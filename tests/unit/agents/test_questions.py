@@ -82,7 +82,7 @@ def test_what_is_no_list_of_questions_is_no_message(questions: object) -> None:
 def test_what_metrics_asked_counts_for_their_agent() -> None:
     launch = Launch(command=("true",), cwd="/", environment={})
     setting = AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere", log=str))
-    pool = WorkerPool(launch, setting=setting, metrics=lambda: launch)
+    pool = WorkerPool(lambda: launch, setting=setting, metrics=lambda: launch)
     assert pool._metrics is not None
     pool._metrics._questions.add(said("file metric.py", opaque=True))
     assert pool.inputs() is None
