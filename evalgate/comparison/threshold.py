@@ -19,6 +19,7 @@ from evalgate.model import (
     Score,
     VerdictKind,
     not_evaluated,
+    turns,
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.values import Sentence, Wording, grouped
@@ -165,9 +166,7 @@ def judge_criterion(
     missing = len(case_scores) - len(scores) - sum(map(abstains, gaps))
     has_abstained = bool(case_scores) and not (scores or missing)
     gap = next((gap for gap in gaps if abstains(gap) is has_abstained), None)
-    # rounded once: a running sum, and fmean too, can miss a threshold by a rounding error (0.7,
-    # 0.8, 0.9 against 0.8)
-    mean = (mean_of(scores) if len(scores) > 1 else scores[0]) if scores else None
+    mean = turns.mean_of_runs(scores) if scores else None
     decides = not (use.informational or has_abstained)
     kind = _kind(use, scores, missing=missing, mean=mean) if decides else None
     if kind is VerdictKind.NOT_MEASURED and gap is None:
@@ -186,16 +185,6 @@ def judge_criterion(
     )
 
 
-def mean_of(scores: Sequence[float]) -> float:
-    """The mean, rounded once: the same result as `statistics.mean`, 25 times as fast."""
-    rough_mean = math.fsum(scores) / len(scores)
-    if not math.isfinite(rough_mean):
-        return rough_mean
-    # add the remainder of the division: sums of differences are exact, and so small that adding
-    # them rounds correctly
-    return rough_mean + math.fsum((*scores, *(-rough_mean,) * len(scores))) / len(scores)
-
-
 def _kind(
     use: CriterionUse, scores: Sequence[float], *, missing: int, mean: float | None
 ) -> VerdictKind:
@@ -205,7 +194,9 @@ def _kind(
     if not missing:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
     best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
-    if best_score is not None and not reaches(mean_of([*scores, *[best_score] * missing]), use):
+    if best_score is not None and not reaches(
+        turns.mean_of_runs([*scores, *[best_score] * missing]), use
+    ):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 

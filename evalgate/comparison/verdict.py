@@ -82,14 +82,11 @@ def decide(
         kind = min(causes, key=SEVERITY.index)
         blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
         # any kind may block; the cause of the blocking kind comes first
-        kinds = dict.fromkeys((blocked_by or kind, kind))
+        texts = tuple(
+            causes[cause_kind] for cause_kind in dict.fromkeys((blocked_by or kind, kind))
+        )
         gates.append(
-            GateVerdict(
-                gate=GateKind.REGRESSION,
-                kind=kind,
-                blocked_by=blocked_by,
-                causes=tuple(causes[cause_kind] for cause_kind in kinds),
-            )
+            GateVerdict(gate=GateKind.REGRESSION, kind=kind, blocked_by=blocked_by, causes=texts)
         )
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
@@ -203,12 +200,9 @@ class _ThresholdGate:
         policy = self.policy
         is_advisory = suite.key in policy.advisory
         if suite.problem:
+            kind, reason = VerdictKind.NOT_MEASURED, suite.problem
             return SuiteVerdict(
-                suite=suite.key,
-                kind=VerdictKind.NOT_MEASURED,
-                cases=(),
-                reason=suite.problem,
-                advisory=is_advisory,
+                suite=suite.key, kind=kind, cases=(), reason=reason, advisory=is_advisory
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
         counted_cases = [case for case in case_verdicts if case.key not in policy.quarantined]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 import pytest
@@ -209,15 +208,3 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
         "not_measured",
         "simulated user failed: the model is down",
     )
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.floats(0, 1).map(lambda value: round(value, 9)), st.integers(0, 10**9).map(float)
-        ),
-        min_size=1,
-    )
-)
-def test_means_are_rounded_once(values: list[float]) -> None:
-    assert threshold.mean_of(values) == statistics.mean(values)

@@ -46,3 +46,15 @@ def test_an_informational_grade_is_the_mean_of_what_is_known() -> None:
         reason=Reason.NOTHING_RECORDED, message=phrase("no_steps"), turns=(None, None)
     )
     assert isinstance(turns.inform([], absence="no_steps"), NotEvaluated)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(0, 1).map(lambda value: round(value, 9)), st.integers(0, 10**9).map(float)
+        ),
+        min_size=1,
+    )
+)
+def test_means_of_runs_are_rounded_once(values: list[float]) -> None:
+    assert turns.mean_of_runs(values) == statistics.mean(values)
