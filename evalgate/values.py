@@ -56,6 +56,12 @@ def member(document: Any, key: str) -> Any:
     return document.get(key) if isinstance(document, Mapping) else None
 
 
+def elements(document: Any, key: str) -> list[Any]:
+    """The elements of a list in a JSON object; none if there is no such list."""
+    value = member(document, key)
+    return value if isinstance(value, list) else []
+
+
 def matches_any(name: str, globs: Iterable[str]) -> bool:
     """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs)

@@ -58,8 +58,7 @@ def keys_of(model: str) -> tuple[str, ...]:
     if model_name.client == "gemini":
         return () if model_name.vertex else GOOGLE_KEYS
     endpoint = ENDPOINTS.get(model_name.provider)
-    is_local = endpoint is None or "localhost" in endpoint.base_url
-    return () if endpoint is None or is_local else (endpoint.key,)
+    return () if endpoint is None or "localhost" in endpoint.base_url else (endpoint.key,)
 
 
 def is_google(model: str) -> bool:
@@ -190,8 +189,10 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
         return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][
             ::-1
         ]
-    if "path" not in use.options or path.endswith(".py"):
-        return [path] if "path" in use.options else []
+    if "path" not in use.options:
+        return []
+    if path.endswith(".py"):
+        return [path]
     names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
     for folder in (path, path.replace(".", "/") or "."):
         files = [*(_join(folder, name) for name in names), f"{folder}.py"]
@@ -207,10 +208,7 @@ def _in(base: str, names: Iterable[str], read: ReadText) -> list[str]:
     path = base
     for name in names:
         path = _join(path, name)
-        part_files = [
-            file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None
-        ]
-        files += part_files
+        files += [file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None]
     return files
 
 
@@ -332,8 +330,6 @@ class _ModuleReader:
                 self._source.contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
-            case _:
-                pass
 
     def _call(self, node: ast.Call, *, is_optional: bool) -> None:
         function_name = self._dotted(node.func)
@@ -431,8 +427,6 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield from ((_text(key) or "", value) for key, value in zip(keys, values, strict=True))
         case ast.keyword(arg=str(name), value=value):
             yield name, value
-        case _:
-            pass
 
 
 def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
@@ -624,24 +618,21 @@ def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUs
     """The functions and methods with one text parameter and a name for answering, such as `answer`,
     `run_agent`, `Desk.chat`. Tests are left out."""
     for file, module in _parsed(files, graph, _ANSWERING_FUNCTION):
-        for name in _answering(module):
+        names: list[str] = []
+        for statement in module.body:
+            if isinstance(statement, FUNCTIONS) and _answers(statement):
+                names.append(statement.name)
+            elif isinstance(statement, ast.ClassDef):
+                names += (f"{statement.name}.{name}" for name in _methods(statement))
+        for name in names:
             yield _use_of(file, name, graph, driver=agents.OF_FUNCTIONS)
-
-
-def _answering(module: ast.Module) -> Iterator[str]:
-    for statement in module.body:
-        if isinstance(statement, FUNCTIONS) and _answers(statement):
-            yield statement.name
-        elif isinstance(statement, ast.ClassDef):
-            yield from (f"{statement.name}.{name}" for name in _methods(statement))
 
 
 def _answers(function: Function, *, after: int = 0, texts: int = 1) -> bool:
     """True if a function has a name for answering, and requires so many texts after the first
     `after` parameters."""
     kinds = [_name(parameter.annotation) for parameter in _required(function)[after:]]
-    is_public = not function.name.startswith("_")
-    has_name = is_public and _ANSWERING.fullmatch(function.name) is not None
+    has_name = not function.name.startswith("_") and _ANSWERING.fullmatch(function.name) is not None
     return has_name and len(kinds) == texts and {*kinds} <= {"", "str"}
 
 
@@ -691,12 +682,14 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
         if isinstance(call, ast.Call)
     }
     for statement in module.body:
-        if _is_marked(statement, makers):
-            yield statement.name
-        elif isinstance(statement, FUNCTIONS) and statement.name in known_makers - called_names:
+        if isinstance(statement, FUNCTIONS) and statement.name in known_makers - called_names:
             if _needs_nothing(statement) and not statement.name.startswith("_"):
                 yield statement.name
-        elif isinstance(statement, ast.ClassDef) and _is_made_alone(statement):
+        elif not isinstance(statement, ast.ClassDef):
+            continue
+        elif any(_name(mark) in makers for mark in statement.decorator_list):  # as `@CrewBase`
+            yield statement.name
+        elif _is_made_alone(statement):
             yield from (
                 f"{statement.name}.{name}" for name in _agents_of_class(statement, known_makers)
             )
@@ -721,8 +714,6 @@ def _returns_agent(function: Function, makers: Collection[str]) -> bool:
                 return True
             case ast.Return(value=value) if is_agent(value):
                 return True
-            case _:
-                pass
     return _name(function.returns) in makers
 
 
@@ -855,13 +846,6 @@ def _runs(statement: ast.stmt) -> bool:
     return is_main or _is_guard(statement) or _runs_at_import(statement)
 
 
-def _is_marked(statement: ast.stmt, makers: Collection[str]) -> TypeGuard[ast.ClassDef]:
-    """True for a class with a maker as its decorator, such as CrewAI's `@CrewBase`."""
-    return isinstance(statement, ast.ClassDef) and any(
-        _name(decorator) in makers for decorator in statement.decorator_list
-    )
-
-
 def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str]:
     """The agents that other agents of the module name, or that their tools and guards call."""
     helper_names = {
@@ -878,9 +862,7 @@ def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str
                 helper_names |= {
                     _name(keyword.value) for keyword in keywords if keyword.arg == "agent"
                 }
-            case _:
-                pass
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(statement, FUNCTIONS):
             marks = {
                 _name(leaf) for mark in statement.decorator_list for leaf in ast.walk(mark)
             } - {""}

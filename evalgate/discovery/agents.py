@@ -69,8 +69,7 @@ def holds_expectations(path: str) -> bool:
     if not walk.is_evaluation_name(f"{folder}/", name):
         return walk.holds_set(Path(folder), name)
     head = walk.read_head(Path(folder), name, size=walk.LARGEST_SOURCE_BYTES)
-    text = head.decode(errors="replace")
-    return formats.kind_of(text, file=name) in formats.CASE_FILES
+    return formats.kind_of(head.decode(errors="replace"), file=name) in formats.CASE_FILES
 
 
 _GATE_FILES = {PurePosixPath(name).name for name in config_gate_file.NAMES}
@@ -106,22 +105,23 @@ def offers_agent(source: str) -> bool:
     if module is None:
         return "root_agent" in source
     names = set(_bound_names(agent_source.walk_blocks(module, at_import=True)))
-    imported_names = (
-        {alias.asname or alias.name for alias in statement.names}
+    imports = [
+        (statement, alias)
         for statement in module.body
         if isinstance(statement, ast.ImportFrom)
-        and (statement.module or "").split(".")[-1] == "agent"
-    )  # `from .agent import app` is what ADK's own templates write in `__init__.py`
+        for alias in statement.names
+    ]
+    # `from .agent import app` is what ADK's own templates write in `__init__.py`
     is_app = "app" in names and (
         "google.adk" in source
-        or any("app" in names_of_import for names_of_import in imported_names)
+        or any(
+            (alias.asname or alias.name) == "app"
+            for statement, alias in imports
+            if (statement.module or "").split(".")[-1] == "agent"
+        )
     )
-    is_alias = any(
-        isinstance(statement, ast.ImportFrom)
-        and statement.level
-        and any(alias.asname == "agent" for alias in statement.names)
-        for statement in module.body
-    )  # `from . import weather as agent`: ADK takes the attribute
+    # `from . import weather as agent`: ADK takes the attribute
+    is_alias = any(statement.level and alias.asname == "agent" for statement, alias in imports)
     return is_app or is_alias or not names.isdisjoint(ENTRY_NAMES)
 
 
@@ -151,8 +151,6 @@ def _bound_names(statements: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name for alias in aliases)
-            case _:
-                pass
 
 
 ReadSource = Callable[[str], str]
@@ -208,11 +206,6 @@ class AgentFolder:
     folder: str
     found_by: str
 
-    @property
-    def is_doubtful(self) -> bool:
-        """True if it was chosen only because there is no other."""
-        return self.found_by.startswith("only ")
-
 
 @frozen_dataclass
 class Ambiguous:
@@ -225,14 +218,30 @@ class Ambiguous:
 def find_agent(
     key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
 ) -> AgentFolder | Ambiguous | None:
-    """The agent of the evaluation file `key`: `app_name` first (set by case `named_by`), then the
-    nearest."""
-    agent = (
-        _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
-        if app_name
-        else None
-    )
-    return agent or _find_nearest(key, folders=folders)
+    """The agent of the evaluation file `key`: the one named `app_name` (set by case `named_by`),
+    else the nearest: the first folder upward from the file that holds an agent, or whose direct
+    subfolders do; else the only agent of the repository."""
+    named_agent = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
+    if named_agent:
+        return named_agent
+    for parent in _ancestors(key):
+        if folders.holds_agent(parent):
+            return AgentFolder(folder=parent, found_by="nearest agent above the file")
+        subfolders = folders.below(parent)
+        if len(subfolders) == 1:
+            deeper_count = sum(
+                _is_within(folder, parent) and folder != subfolders[0] for folder in folders.agents
+            )
+            location = "the root" if parent == "." else f"{parent}/"
+            note = f"; {words.counted(deeper_count, 'other')} deeper" if deeper_count else ""
+            return AgentFolder(folder=subfolders[0], found_by=f"only agent in {location}{note}")
+        if subfolders:
+            return Ambiguous(candidates=tuple(subfolders), sought="the nearest agent")
+    all_agents = folders.agents
+    if len(all_agents) == 1:
+        return AgentFolder(folder=all_agents[0], found_by="only agent of the repository")
+    sought = "the only agent of the repository"
+    return Ambiguous(candidates=tuple(all_agents), sought=sought) if all_agents else None
 
 
 def _find_by_name(
@@ -258,30 +267,6 @@ def _find_by_name(
     return None
 
 
-def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
-    """Search upward from the file: the first folder that holds an agent, or whose direct subfolders
-    do; else the only agent of the repository."""
-    for parent in _ancestors(key):
-        if folders.holds_agent(parent):
-            return AgentFolder(folder=parent, found_by="nearest agent above the file")
-        subfolders = folders.below(parent)
-        if len(subfolders) == 1:
-            deeper_count = sum(
-                _is_within(folder, parent) and folder != subfolders[0] for folder in folders.agents
-            )
-            location = "the root" if parent == "." else f"{parent}/"
-            note = f"; {words.counted(deeper_count, 'other')} deeper" if deeper_count else ""
-            return AgentFolder(folder=subfolders[0], found_by=f"only agent in {location}{note}")
-        if subfolders:
-            return Ambiguous(candidates=tuple(subfolders), sought="the nearest agent")
-    all_agents = folders.agents
-    if len(all_agents) == 1:
-        return AgentFolder(folder=all_agents[0], found_by="only agent of the repository")
-    if all_agents:
-        return Ambiguous(candidates=tuple(all_agents), sought="the only agent of the repository")
-    return None
-
-
 def evaluated_modules(source: str) -> Iterator[str]:
     """The agents' modules that a test passes to ADK's `AgentEvaluator` as a text, or as a name for
     a text."""
@@ -301,25 +286,6 @@ def evaluated_modules(source: str) -> Iterator[str]:
                 yield from filter(None, texts)
 
 
-def _closest_folders(module: str, candidates: Sequence[str]) -> list[str]:
-    """The folders that match the most parts of a module's name, wherever it is imported from:
-    `team.desk.agent` matches `src/team/desk`, not `src/team`."""
-    names = module.split(".")
-    depths = {
-        folder: max(
-            (
-                depth
-                for depth in range(1, len(names) + 1)
-                if folder.split("/")[-depth:] == names[:depth]
-            ),
-            default=0,
-        )
-        for folder in candidates
-    }
-    largest_depth = max(depths.values(), default=0)
-    return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
-
-
 _MANIFESTS = ("agents-cli-manifest.yaml", "pyproject.toml")
 _AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", re.MULTILINE)
 
@@ -329,7 +295,7 @@ def _find_by_manifest(
 ) -> AgentFolder | None:
     """The folder that agents-cli runs: `agent_directory` of the nearest manifest that has it.
     `is_only`: no other agent was found, so its modules may offer the agent in any way."""
-    for parent in map(PurePosixPath, _ancestors(key)):
+    for parent in PurePosixPath(key).parents:
         for file in (str(parent / name) for name in _MANIFESTS):
             if directory := _AGENT_DIRECTORY.search(tree.read_source(file)):
                 folder = str(parent / directory[1])
@@ -373,14 +339,31 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
 
 
 def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[str]:
-    """The folders that a module's name matches, or the one file that makes its agent."""
+    """The one file that makes a module's agent, or the folders that match the most parts of the
+    module's name, wherever it is imported from: `team.desk.agent` matches `src/team/desk`, not
+    `src/team`."""
     end = f"/{module.replace('.', '/')}.py"
     files = [
         path
         for path in tree.other_python
         if f"/{path}".endswith(end) and defines_agent(tree.read_source(path))
     ]
-    return files if len(files) == 1 else _closest_folders(module, candidates)
+    if len(files) == 1:
+        return files
+    names = module.split(".")
+    depths = {
+        folder: max(
+            (
+                depth
+                for depth in range(1, len(names) + 1)
+                if folder.split("/")[-depth:] == names[:depth]
+            ),
+            default=0,
+        )
+        for folder in candidates
+    }
+    largest_depth = max(depths.values(), default=0)
+    return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
 
 
 def _ancestors(key: str) -> Iterator[str]:
@@ -425,18 +408,18 @@ def choose_agents(
     problems: list[Problem] = []
     keys_without_agent: list[str] = []
     for key in sorted(sets):
-        rule_indexes = [
-            index
-            for index, rule in enumerate(gate_file.agents)
-            if config_places.matches(key, rule.suites)
+        rules = [
+            (index, agent_rule)
+            for index, agent_rule in enumerate(gate_file.agents)
+            if config_places.matches(key, agent_rule.suites)
         ]
-        rule = gate_file.agents[rule_indexes[-1]] if rule_indexes else None
+        index, rule = rules[-1] if rules else (-1, None)
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
             uses[key] = AgentUse(
                 driver=use.driver,
                 options=use.options,
-                found_by=f"evalgate.yml agents[{rule_indexes[-1]}]",
+                found_by=f"evalgate.yml agents[{index}]",
             )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
@@ -462,8 +445,8 @@ def _without_doubt(
     key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
 ) -> AgentFolder | Ambiguous | None:
     """The agent that the project's manifest names or the tests run, instead of a guess."""
-    if isinstance(agent, AgentFolder) and not agent.is_doubtful:
-        return agent
+    if isinstance(agent, AgentFolder) and not agent.found_by.startswith("only "):
+        return agent  # not only because there is no other
     named_agent = _find_by_manifest(key, folders, tree, is_only=agent is None)
     if agent is None or named_agent is not None:
         return named_agent
@@ -487,9 +470,16 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
         return
     if agent is None:
         return
-    is_named = agent.found_by.startswith("AgentEvaluator")
-    examples_folder = "" if is_named else _examples_of(agent.folder, key)
-    if examples_folder:
+    parts = agent.folder.split("/")
+    examples_folders = (
+        "/".join(parts[: index + 1])
+        for index, name in enumerate(parts)
+        if name.lower() in agent_source.EXAMPLE_FOLDERS
+    )
+    # a folder of examples or tests with the agent and without the evaluation file
+    aside = (folder for folder in examples_folders if not key.startswith(f"{folder}/"))
+    examples_folder = next(aside, "")
+    if examples_folder and not agent.found_by.startswith("AgentEvaluator"):
         message = f"using the agent in `{agent.folder}` ({agent.found_by}), which lies in {examples_folder}/ and may not be meant"
         yield errors.warning(
             "agent-aside", message, Place(key), _rule_example(key, path=agent.folder)
@@ -498,20 +488,6 @@ def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> I
         message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
         message += f"`{agent.folder}` ({agent.found_by})"
         yield errors.note("app-name-unmatched", message, Place(key))
-
-
-def _examples_of(folder: str, key: str) -> str:
-    """The folder of examples or tests that contains the agent but not the evaluation file; "" if
-    there is none."""
-    parts = folder.split("/")
-    examples_folders = (
-        "/".join(parts[: index + 1])
-        for index, name in enumerate(parts)
-        if name.lower() in agent_source.EXAMPLE_FOLDERS
-    )
-    return next(
-        (ancestor for ancestor in examples_folders if not key.startswith(f"{ancestor}/")), ""
-    )
 
 
 def _no_agent(keys: Sequence[str], other_files: Sequence[str]) -> Problem:
@@ -622,24 +598,21 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
         origins.add(use.found_by)
         missing = missing_of(use, checkout)
         if missing is not None:
+            hint = missing.hint
             text = str(use.options.get(driver.argument, "")) if use.driver == agents.DEFAULT else ""
+            # another driver may be meant: `comand:node agent.mjs`
+            name, colon, argument = text.partition(":")
+            if colon and len(name) > 1 and name.isidentifier():
+                nearest_driver = words.nearest(name, agents.DRIVERS)
+                hint = (
+                    f"Did you mean `{nearest_driver}:{argument}`?"
+                    if nearest_driver
+                    else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
+                )
             yield Problem(
                 severity=Severity.ERROR if missing.certain else Severity.WARNING,
                 code="agent-missing",
                 message=missing.message,
                 place=places("agents", int(rule[1]), missing.option) if places else None,
-                hint=_driver_hint(text) or missing.hint,
+                hint=hint,
             )
-
-
-def _driver_hint(text: str) -> str:
-    """The hint if a driver may have been meant: `comand:node agent.mjs`."""
-    name, colon, argument = text.partition(":")
-    if not colon or len(name) < 2 or not name.isidentifier():
-        return ""
-    nearest_driver = words.nearest(name, agents.DRIVERS)
-    return (
-        f"Did you mean `{nearest_driver}:{argument}`?"
-        if nearest_driver
-        else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
-    )

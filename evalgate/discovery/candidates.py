@@ -39,8 +39,7 @@ def folder_of(settings: Settings) -> str:
 
 def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Suite:
     """A suite with one case without turns, with this state of its session."""
-    session = SessionInput(state=state) if state else None
-    case = Case(case_id=NAME, conversation=(), session=session)
+    case = Case(case_id=NAME, conversation=(), session=SessionInput(state=state) if state else None)
     return Suite(
         key=f"{folder_of(settings)}/{FILE}",
         eval_set=EvalSet(eval_set_id=NAME, cases=(case,)),

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from evalgate import errors, formats
-from evalgate.config import gate_file as config_gate_file, places
+from evalgate.config import gate_file, places
 from evalgate.config.settings import Settings
 from evalgate.criteria import CRITERIA, base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -59,9 +59,9 @@ def check(
     problems: list[Problem] = []
     for use in uses:
         spec = CRITERIA.get(use.metric or use.name)
+        checked_use = use
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
-            checked_uses.append(use)
         elif spec is None:
             deciding = {name for name, criterion in CRITERIA.items() if not criterion.informational}
             names = ", ".join((*sorted(metrics), *sorted(deciding)))
@@ -71,11 +71,10 @@ def check(
             hint = words.did_you_mean(use.name, (*metrics, *CRITERIA), fallback=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
-            checked_uses.append(use)
         else:
             checked_use, use_problems = _check_use(use, spec)
-            checked_uses.append(checked_use)
             problems.extend(use_problems)
+        checked_uses.append(checked_use)
     if is_compared:
         problems = [problem for problem in problems if problem.code != "no-threshold"]
     return tuple(checked_uses), tuple(problems)
@@ -123,21 +122,19 @@ def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, li
     return checked_use, problems
 
 
-def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[Problem]:
+def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> Iterator[Problem]:
     """`spec` None: a custom metric, which has the scale of its `metric_info`, if any."""
     threshold = use.threshold
     if threshold is None:
-        message = f"`{use.name}` has no threshold"
-        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
-        return [] if use.informational else [errors.error("no-threshold", message, use.place, hint)]
+        if not use.informational:
+            message = f"`{use.name}` has no threshold"
+            hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
+            yield errors.error("no-threshold", message, use.place, hint)
+        return
     if math.isnan(threshold):
-        return [
-            errors.error(
-                "threshold-out-of-range",
-                f"`{use.name}`: the threshold is NaN, not a number",
-                use.place,
-            )
-        ]
+        message = f"`{use.name}`: the threshold is NaN, not a number"
+        yield errors.error("threshold-out-of-range", message, use.place)
+        return
     scale = use.scale if spec is None else spec.scale
     lowest = -math.inf if scale.lowest is None else scale.lowest
     highest = math.inf if scale.highest is None else scale.highest
@@ -145,16 +142,15 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[P
     if threshold == passing_threshold and math.isfinite(passing_threshold):
         message = f"`{use.name}`: every score passes a threshold of {threshold:g}"
         hint = f"The criterion scores {_scale_text(scale)}; a threshold of {threshold:g} always passes."
-        return [errors.warning("threshold-always-passes", message, use.place, hint)]
-    if lowest <= threshold <= highest and not math.isinf(threshold):
-        return []
-    is_unreachable = threshold < lowest if use.lower_is_better else threshold > highest
-    effect = "no score can reach it" if is_unreachable else "every score passes it"
-    message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale_text(scale)}: {effect}"
-    # the threshold may be meant on a scale of 10 or 100
-    is_share = highest == 1 and 2 <= threshold <= 100
-    hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
-    return [errors.error("threshold-out-of-range", message, use.place, hint)]
+        yield errors.warning("threshold-always-passes", message, use.place, hint)
+    elif not lowest <= threshold <= highest or math.isinf(threshold):
+        is_unreachable = threshold < lowest if use.lower_is_better else threshold > highest
+        effect = "no score can reach it" if is_unreachable else "every score passes it"
+        message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale_text(scale)}: {effect}"
+        # the threshold may be meant on a scale of 10 or 100
+        is_share = highest == 1 and 2 <= threshold <= 100
+        hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
+        yield errors.error("threshold-out-of-range", message, use.place, hint)
 
 
 def _scale_text(scale: Scale) -> str:
@@ -228,7 +224,7 @@ def _place_of(use: CriterionUse, option: str) -> Place | None:
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
-    context = error.get("ctx", {}) if error["type"] == config_gate_file.REFUSED else {}
+    context = error.get("ctx", {}) if error["type"] == gate_file.REFUSED else {}
     path = (*error["loc"], *context.get("at", ()))
     option = _option(path)
     hint = ""
@@ -238,7 +234,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             hint = _option_hint(str(path[-1]) if path else "", _names_at(spec.options, path[:-1]))
         case "missing":
             message = f"`{use.name}`: the option `{option}` is missing"
-        case config_gate_file.REFUSED:
+        case gate_file.REFUSED:
             message = f"`{use.name}`: `{_option(error['loc'])}`: {words.fault(error)}"
             hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
@@ -328,11 +324,9 @@ class CriteriaFinder:
         if self._settings.criteria:
             root = self.tree.root
             criteria_path = root / self._settings.criteria
-            file = (
-                criteria_path.relative_to(root).as_posix()
-                if criteria_path.is_relative_to(root)
-                else criteria_path.as_posix()
-            )
+            is_inside = criteria_path.is_relative_to(root)
+            place = criteria_path.relative_to(root) if is_inside else criteria_path
+            file = place.as_posix()
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
             uses = self._of_file(
                 file,
@@ -340,13 +334,13 @@ class CriteriaFinder:
                 read=lambda label: walk.read_user_file(criteria_path, label=label),
             )
             return uses, ConfigOrigin.EXPLICIT, file
-        index, rule = -1, None  # the last rule with criteria for the file
-        for number, suite_rule in enumerate(self._settings.gate_file.suites):
-            if (
-                suite_rule.criteria is not None or suite_rule.config is not None
-            ) and places.matches(key, suite_rule.match):
-                index = number
-                rule = suite_rule
+        rules = [
+            (number, suite_rule)
+            for number, suite_rule in enumerate(self._settings.gate_file.suites)
+            if (suite_rule.criteria is not None or suite_rule.config is not None)
+            and places.matches(key, suite_rule.match)
+        ]
+        index, rule = rules[-1] if rules else (-1, None)
         if rule is not None and rule.criteria is not None:
             config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
             uses = self._of_rule(rule.criteria, index, config_path or "")
@@ -370,18 +364,16 @@ class CriteriaFinder:
         In ADK each default decides all cases."""
         is_fitting = self._settings.deviations.fitting_defaults
         is_led = is_fitting and any(case.scenario is not None for case in cases)
-        turn_uses = [
-            CriterionUse(name=name, threshold=value, where_applicable=is_fitting)
-            for name, value in ADK_DEFAULTS.items()
-        ]
-        turn_uses = turn_uses if not is_led or any(case.scenario is None for case in cases) else []
-        defaults = (
-            use
-            for use in (*turn_uses, *([SCENARIO_DEFAULT] if is_led else ()))
-            if use.name in CRITERIA
-        )
-        uses, _ = check(defaults)
-        return tuple(uses)
+        defaults: list[CriterionUse] = []
+        if not is_led or any(case.scenario is None for case in cases):
+            defaults += (
+                CriterionUse(name=name, threshold=value, where_applicable=is_fitting)
+                for name, value in ADK_DEFAULTS.items()
+            )
+        if is_led:
+            defaults.append(SCENARIO_DEFAULT)
+        uses, _ = check(use for use in defaults if use.name in CRITERIA)
+        return uses
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
         """The config of the nearest folder that has one: test_config.json, agents-cli's config for
@@ -397,10 +389,10 @@ class CriteriaFinder:
                 return config_path
             alike = [path for path in paths.values() if path != key and self._holds_criteria(path)]
             usual_path = paths.get("eval_config.json", "")
-            if usual_path in alike or len(alike) == 1:
-                config_path = usual_path if usual_path in alike else alike[0]
-                self._other_configs[config_path] = None
-                return config_path
+            chosen = [usual_path] if usual_path in alike else alike
+            if len(chosen) == 1:
+                self._other_configs[chosen[0]] = None
+                return chosen[0]
             if alike:
                 message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
                 hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
@@ -446,8 +438,7 @@ class CriteriaFinder:
         self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
     ) -> tuple[CriterionUse, ...]:
         if path not in self._read:
-            content = (read or self.tree.read)(path)
-            text = plain.decode(content, file=path)
+            text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
                 self._read[path] = ()
                 self.problems.append(
@@ -490,26 +481,20 @@ class CriteriaFinder:
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
-        is_broken = bool(errors_in(reading.problems))
-        empty_problems = () if is_broken else _asserts_nothing(uses, place)
-        self.problems += [*reading.problems, *problems, *empty_problems]
+        self.problems += [*reading.problems, *problems]
+        if errors_in(reading.problems):
+            return uses
+        if not uses:
+            message = "the config has no criteria, so every answer would pass"
+            hint = f"Add criteria under `criteria`: {EXAMPLE}."
+            self.problems.append(errors.error("asserts-nothing", message, place, hint))
+        elif all(use.informational for use in uses):
+            names = words.listed(f"`{use.name}`" for use in uses)
+            verb = "is" if len(uses) == 1 else "are"
+            message = f"every answer would pass: {names} {verb} informational"
+            hint = "Add a criterion with a threshold."
+            self.problems.append(errors.error("only-informational", message, place, hint))
         return uses
-
-
-def _asserts_nothing(uses: tuple[CriterionUse, ...], place: Place) -> Iterator[Problem]:
-    if not uses:
-        message = "the config has no criteria, so every answer would pass"
-        yield errors.error(
-            "asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}."
-        )
-    elif all(use.informational for use in uses):
-        names = words.listed(f"`{use.name}`" for use in uses)
-        message = (
-            f"every answer would pass: {names} {'is' if len(uses) == 1 else 'are'} informational"
-        )
-        yield errors.error(
-            "only-informational", message, place, "Add a criterion with a threshold."
-        )
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:

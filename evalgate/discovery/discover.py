@@ -15,7 +15,6 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from evalgate import agents, errors, formats
 from evalgate.config import places
@@ -89,9 +88,11 @@ def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem,
 
 
 class _Search:
-    """The selected evaluation sets: `sets` of ADK's files, `others` of other formats
-    (`libraries`); and the problems of their files and of files that are not run (`unrun`). `keys`:
-    ADK's selected files. `tree`: walked again if a selection names a skipped folder."""
+    """The selected evaluation sets: `sets` of ADK's files (before the selection of cases:
+    `all_sets`), `others` of other formats (`libraries`); and the problems of their files and of
+    files that are not run (`unrun`). `keys`: ADK's selected files; `failed`: those that could not
+    be read; `datasets`: those of agents-cli; `lookalikes`: those that have only the name of an
+    evaluation file. `tree`: walked again if a selection names a skipped folder."""
 
     def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
         self.settings = settings
@@ -108,27 +109,24 @@ class _Search:
             self.keys = {
                 key for selection in adk_selections for key in selection.keys
             } - library_files
-        self.reading = _read_sets(self.tree, sorted(self.keys), exact_keys=exact_keys)
-        self.sets, unknown = self._pick(self.reading.sets, adk_selections)
-        self.problems = (
-            *self._unmatched,
-            *self.tree.problems,
-            *self.reading.problems,
-            *unknown,
-        )
+        self.all_sets: dict[str, EvalSet] = {}
+        self.failed: set[str] = set()
+        self.datasets: set[str] = set()
+        self.lookalikes: set[str] = set()
+        self._read_problems: list[Problem] = []
+        self._read_sets(exact_keys=exact_keys)
+        self.sets, unknown = self._pick(self.all_sets, adk_selections)
+        self.problems = (*self._unmatched, *self.tree.problems, *self._read_problems, *unknown)
         self.others, self.unrun = self._read_libraries(selections)
         if unrun_suffices:
             self._drop_without_agent()
 
     def _walk(self, tree: Tree | None) -> Tree:
-        settings = self.settings
-        exclude = settings.gate_file.exclude
-        tree = tree or Tree(settings.root, exclude=exclude)
-        files = Files(settings.root, tree.evaluation_files)
-        ignored_folders = unsearched_folders(self.texts, files=files)
-        if ignored_folders:
-            return Tree(settings.root, exclude=exclude, extra_folders=ignored_folders)
-        return tree
+        root = self.settings.root
+        exclude = self.settings.gate_file.exclude
+        tree = tree or Tree(root, exclude=exclude)
+        folders = unsearched_folders(self.texts, files=Files(root, tree.evaluation_files))
+        return Tree(root, exclude=exclude, extra_folders=folders) if folders else tree
 
     def _select(self) -> tuple[list[Selection], set[str]]:
         """The selections, and the files of the libraries."""
@@ -153,6 +151,62 @@ class _Search:
         )
         self.libraries = tuple(filter(None, libraries))
         return selections, library_files
+
+    def _read_sets(self, *, exact_keys: Collection[str]) -> None:
+        """Read the files. Those with only the name of an evaluation file are skipped, unless they
+        are in `exact_keys`."""
+        scenario_keys: list[str] = []
+        for key in sorted(self.keys):
+            is_intended = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
+            content = self.tree.read(key)
+            text = plain.decode(content, file=key)
+            if isinstance(text, Problem):
+                if is_intended or (
+                    isinstance(content, bytes)
+                    and formats.kind_of(content.decode("utf-8", "replace"), file=key)
+                    in formats.CASE_FILES
+                ):
+                    self._read_problems.append(text)
+                    self.failed.add(key)
+                    continue
+                self.lookalikes.add(key)  # the file may not be ADK's
+                if isinstance(content, Problem):
+                    warning = errors.warning(text.code, text.message, text.place, text.hint)
+                    self._read_problems.append(warning)
+                continue
+            kind = formats.kind_of(text, file=key)
+            if kind is FileKind.EVAL_SET and key.endswith(SCENARIOS):
+                scenario_keys.append(key)
+                text = _eval_set_of(text, key, self.tree)
+            elif kind is FileKind.DATASET or (
+                kind is FileKind.EVAL_SET and walk.is_in_datasets(key)
+            ):
+                self.datasets.add(key)
+            elif kind is not FileKind.EVAL_SET and not is_intended:
+                self.lookalikes.add(key)
+                continue
+            reading = formats.parse_eval_set(text, file=key)
+            self._read_problems.extend(reading.problems)
+            if reading.eval_set is None:
+                self.failed.add(key)
+            else:
+                self.all_sets[key] = reading.eval_set
+        self._drop_copies(scenario_keys)
+
+    def _drop_copies(self, scenario_keys: Collection[str]) -> None:
+        """Drop cases of scenarios that an evaluation set has, too."""
+        case_ids = {
+            case.case_id
+            for key, eval_set in self.all_sets.items()
+            for case in eval_set.cases
+            if key not in scenario_keys
+        }
+        for key in self.all_sets.keys() & {*scenario_keys}:
+            cases = tuple(case for case in self.all_sets[key].cases if case.case_id not in case_ids)
+            self.all_sets[key] = self.all_sets[key].with_cases(cases)
+            if not cases:
+                del self.all_sets[key]
+                self.lookalikes.add(key)
 
     def _pick(
         self, sets: Mapping[str, EvalSet], selections: Sequence[Selection]
@@ -197,12 +251,10 @@ class _Search:
         count = words.counted(sum(len(self.others.pop(key).cases) for key in keys), noun)
         message = f"no agent is known for {count}, and `evalgate run` needs one"
         hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-        note = errors.note("ces-no-agent", message, Place(keys[0]), hint)
-        self.unrun = (*self.unrun, note)
+        self.unrun = (*self.unrun, errors.note("ces-no-agent", message, Place(keys[0]), hint))
 
     def require_evaluations(self) -> None:
         """Raise NothingToDo if nothing is left and no problem explains it."""
-        reading = self.reading
         library_problems = (problem for library in self.libraries for problem in library.problems)
         is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
         evaluations = [
@@ -215,15 +267,15 @@ class _Search:
             raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
         outside = (problem for problem in self._unmatched if problem.code == "outside-root")
         is_explained = is_library_broken or errors_in(
-            (*self.tree.problems, *reading.problems, *outside)
+            (*self.tree.problems, *self._read_problems, *outside)
         )
         if not (self.sets or self.others or is_explained):
             raise hints.nothing_found(
                 self.tree,
-                cases=sum(len(eval_set.cases) for eval_set in reading.sets.values()),
-                files=len(reading.sets),
+                cases=sum(len(eval_set.cases) for eval_set in self.all_sets.values()),
+                files=len(self.all_sets),
                 grep=self.settings.grep,
-                other_files=reading.lookalikes,
+                other_files=self.lookalikes,
                 problems=self.problems,
             )
 
@@ -245,13 +297,12 @@ class _Search:
 def _discovery(search: _Search) -> Discovery:
     """The sets with their criteria and agents."""
     tree = search.tree
-    reading = search.reading
     finder = CriteriaFinder(tree, search.settings)
     # files that cannot be read: their configs may be wrong too, and everything is reported at once
     empty_set = EvalSet(eval_set_id="", cases=())
     unread, _ = _suites(
         search,
-        dict.fromkeys(sorted(reading.failed), empty_set),
+        dict.fromkeys(sorted(search.failed), empty_set),
         dict.fromkeys(search.broken(), empty_set),
         finder=finder,
     )
@@ -281,7 +332,7 @@ def _unheeded(
     tree = search.tree
     settings = search.settings
     rules = settings.gate_file
-    lookalikes = search.reading.lookalikes
+    lookalikes = search.lookalikes
     all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
     yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
@@ -293,8 +344,7 @@ def _unheeded(
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     library_files = (file for library in search.libraries for file in library.files())
     files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
-    rows = formats.FORMATS.values()
-    left_out_files = (file for row in rows for file in row.excluded(tree))
+    left_out_files = (file for row in formats.FORMATS.values() for file in row.excluded(tree))
     yield from hints.pattern_problems(
         settings,
         files=files - lookalikes,
@@ -342,85 +392,18 @@ def _ignored_within(search: _Search) -> set[str]:
 def _relative(text: str, root: Path) -> str:
     """A selection, relative to the root if its absolute path is within the root, or a link leads to
     the root."""
-    path = Path(text.strip())
+    text = text.strip()
+    path = Path(text)
+    if not path.is_absolute():
+        return text
+    top = root.resolve()
     try:
-        if not path.is_absolute():
-            return text.strip()
-        target = path.resolve()
+        if path.resolve() == top:
+            return "."
         folder = path.parent.resolve()
     except (OSError, RuntimeError, ValueError):
-        return text.strip()
-    if target == root.resolve():
-        return "."
-    inside = folder.is_relative_to(root.resolve())
-    return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
-
-
-@frozen_dataclass
-class _Read:
-    """Evaluation sets by key. `failed`: keys that could not be read; `datasets`: those of
-    agents-cli.
-
-    `lookalikes`: files that have only the name of an evaluation file."""
-
-    sets: dict[str, EvalSet]
-    failed: set[str]
-    datasets: set[str]
-    lookalikes: set[str]
-    problems: list[Problem]
-
-
-def _read_sets(tree: Tree, keys: Sequence[str], *, exact_keys: Collection[str]) -> _Read:
-    """Read the files. Files with only the name of an evaluation file are skipped unless they are in
-    `exact_keys`."""
-    read = _Read(sets={}, failed=set(), datasets=set(), lookalikes=set(), problems=[])
-    scenario_keys: list[str] = []
-    for key in keys:
-        is_intended = key in exact_keys or key.endswith(walk.OWN_ENDINGS)
-        content = tree.read(key)
-        text = plain.decode(content, file=key)
-        if isinstance(text, Problem):
-            if is_intended or (
-                isinstance(content, bytes)
-                and formats.kind_of(content.decode("utf-8", "replace"), file=key)
-                in formats.CASE_FILES
-            ):
-                read.problems.append(text)
-                read.failed.add(key)
-                continue
-            read.lookalikes.add(key)  # the file may not be ADK's
-            if isinstance(content, Problem):
-                warning = errors.warning(text.code, text.message, text.place, text.hint)
-                read.problems.append(warning)
-            continue
-        kind = formats.kind_of(text, file=key)
-        if kind is FileKind.EVAL_SET and key.endswith(SCENARIOS):
-            scenario_keys.append(key)
-            text = _eval_set_of(text, key, tree)
-        elif kind is FileKind.DATASET or (kind is FileKind.EVAL_SET and walk.is_in_datasets(key)):
-            read.datasets.add(key)
-        elif kind is not FileKind.EVAL_SET and not is_intended:
-            read.lookalikes.add(key)
-            continue
-        reading = formats.parse_eval_set(text, file=key)
-        read.problems.extend(reading.problems)
-        if reading.eval_set is None:
-            read.failed.add(key)
-        else:
-            read.sets[key] = reading.eval_set
-    _drop_copies(read, scenario_keys)
-    return read
-
-
-def _eval_set_of(text: str, key: str, tree: Tree) -> str:
-    """The evaluation set of a file of scenarios; its own text if it cannot be read."""
-    path = PurePosixPath(key)
-    session = tree.read(str(path.with_name(SESSION)))
-    session_text = "" if isinstance(session, Problem) else session.decode("utf-8", "replace")
-    try:
-        return _of_scenarios(text, session_text, name=path.stem)
-    except (ValueError, KeyError, TypeError):
         return text
+    return (folder.relative_to(top) / path.name).as_posix() if folder.is_relative_to(top) else text
 
 
 SCENARIOS = "conversation_scenarios.json"
@@ -430,39 +413,24 @@ SESSION = "session_input.json"
 """The file beside the scenarios with the initial session of all cases."""
 
 
-def _of_scenarios(text: str, session_text: str, *, name: str) -> str:
-    """The evaluation set as JSON: a case with ADK's id for each scenario.
-
-    `session_text`: the content of SESSION, "" if it is missing. Raises ValueError, KeyError or
-    TypeError if a file is not valid."""
-    session = {"session_input": json.loads(session_text)} if session_text else {}
-    cases = [
-        {"eval_id": _id_of(scenario), "conversation_scenario": scenario, **session}
-        for scenario in json.loads(text)["scenarios"]
-    ]
-    return json.dumps({"eval_set_id": name, "eval_cases": cases})
-
-
-def _id_of(scenario: Any) -> str:
-    """The id that ADK gives to a case, so that a case of both files is run once."""
-    fields = {"user_persona": None, **to_fields(scenario)}
-    return digest_of(json.dumps(fields, sort_keys=True), 8)
-
-
-def _drop_copies(read: _Read, scenario_keys: Collection[str]) -> None:
-    """Drop cases of scenarios that an evaluation set has, too."""
-    case_ids = {
-        case.case_id
-        for key, eval_set in read.sets.items()
-        for case in eval_set.cases
-        if key not in scenario_keys
-    }
-    for key in read.sets.keys() & {*scenario_keys}:
-        cases = tuple(case for case in read.sets[key].cases if case.case_id not in case_ids)
-        read.sets[key] = read.sets[key].with_cases(cases)
-        if not cases:
-            del read.sets[key]
-            read.lookalikes.add(key)
+def _eval_set_of(text: str, key: str, tree: Tree) -> str:
+    """The evaluation set of a file of scenarios as JSON, with a case for each; its own text if the
+    files are not valid."""
+    path = PurePosixPath(key)
+    session = tree.read(str(path.with_name(SESSION)))
+    cases = []
+    try:
+        context = {}
+        if isinstance(session, bytes) and session:
+            context["session_input"] = json.loads(session.decode("utf-8", "replace"))
+        for scenario in json.loads(text)["scenarios"]:
+            # ADK's id, so that a case of both files is run once
+            fields = {"user_persona": None, **to_fields(scenario)}
+            case_id = digest_of(json.dumps(fields, sort_keys=True), 8)
+            cases.append({"eval_id": case_id, "conversation_scenario": scenario, **context})
+    except (ValueError, KeyError, TypeError):
+        return text
+    return json.dumps({"eval_set_id": path.stem, "eval_cases": cases})
 
 
 def _suites(
@@ -482,7 +450,7 @@ def _suites(
     suites = []
     for key in sorted(sets):
         criterion_uses, source, simulator = finder.criteria_of(
-            key, sets[key].cases, is_dataset=key in search.reading.datasets
+            key, sets[key].cases, is_dataset=key in search.datasets
         )
         suite = Suite(
             key=key,

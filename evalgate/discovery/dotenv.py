@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -72,33 +72,23 @@ def of_judges(
                 f"`{file}` sets {words.listed(file_values)}, but {reason}, so it does not count in a workflow."
             )
             continue
-        for addresses, keys in _foreign_addresses(values, environ) if not judge.base_url else ():
-            if keys & file_values.keys():
+        for provider in PROVIDERS.values() if not judge.base_url else ():
+            addresses = [
+                name
+                for name in provider.endpoints
+                if values.get(name) and values[name] != environ.get(name)
+            ]
+            if addresses and not file_values.keys().isdisjoint(provider.keys):
                 unused.append(
                     f"`{file}` sets {words.listed(addresses)}, which never decides the judges' address, so the key beside "
                     "it does not count either; set both in the environment."
                 )
-                file_values = without(file_values, keys)
+                file_values = without(file_values, provider.keys)
         new_values = without(file_values, judge_values)  # the first of two agents' files counts
         if new_values:
             judge_values |= new_values
             used[file] = tuple(new_values)
     return JudgeEnvironment(environ={**judge_values, **environ}, used=used, unused=tuple(unused))
-
-
-def _foreign_addresses(
-    values: Mapping[str, str], environ: Environ
-) -> Iterator[tuple[list[str], set[str]]]:
-    """The addresses that a file sets and the environment does not, each with the names of its
-    provider's keys."""
-    for provider in PROVIDERS.values():
-        addresses = [
-            name
-            for name in provider.endpoints
-            if values.get(name) and values[name] != environ.get(name)
-        ]
-        if addresses:
-            yield addresses, set(provider.keys)
 
 
 def lend(

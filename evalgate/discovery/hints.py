@@ -12,7 +12,7 @@ from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, errors_in
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.text import plain as text_plain, words
+from evalgate.text import plain, words
 from evalgate.values import grouped
 from . import criteria, walk
 from .walk import Tree
@@ -245,21 +245,16 @@ def _by_nearest(
     """By file, the suites to which it would be nearer than their own config."""
     suites_by_file: dict[str, list[Suite]] = {}
     for suite in suites:
-        is_found = suite.criteria_source.origin in FOUND
-        if is_found and (path := _nearest_config(suite, files(suite))) is not None:
-            suites_by_file.setdefault(path, []).append(suite)
+        candidates = files(suite) if suite.criteria_source.origin in FOUND else ()
+        own_config = suite.criteria_source.file
+        for folder in PurePosixPath(suite.key).parents:
+            if own_config and folder == PurePosixPath(own_config).parent:
+                break
+            neighbors = sorted(path for path in candidates if PurePosixPath(path).parent == folder)
+            if neighbors:
+                suites_by_file.setdefault(neighbors[0], []).append(suite)
+                break
     return suites_by_file
-
-
-def _nearest_config(suite: Suite, candidates: Collection[str]) -> str | None:
-    own_config = suite.criteria_source.file
-    for folder in PurePosixPath(suite.key).parents:
-        if own_config and folder == PurePosixPath(own_config).parent:
-            return None
-        neighbors = sorted(path for path in candidates if PurePosixPath(path).parent == folder)
-        if neighbors:
-            return neighbors[0]
-    return None
 
 
 def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
@@ -323,8 +318,7 @@ def _search_lines(tree: Tree, other_files: Sequence[str]) -> Iterator[str]:
 def _other_content(tree: Tree, path: str) -> str:
     """The first error in a file that is not an evaluation set, with its hint; "" if there is no
     error."""
-    content = tree.read(path, largest=LARGEST_BYTES)
-    text = text_plain.decode(content, file=path)
+    text = plain.decode(tree.read(path, largest=LARGEST_BYTES), file=path)
     problems = (
         [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
     )

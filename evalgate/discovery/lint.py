@@ -17,6 +17,7 @@ from evalgate.model import (
     CriterionUse,
     Invocation,
     Need,
+    SimulatorUse,
     Suite,
     turns as model_turns,
 )
@@ -36,9 +37,9 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     )
 
 
-def _place_of(suite: Suite, case: Case) -> Place:
-    """The place of a case, else of its file."""
-    return case.place or Place(suite.key)
+def _place_of(suite: Suite, part: Case | CriterionUse | SimulatorUse) -> Place:
+    """The place of a part of a suite, else of its file."""
+    return part.place or Place(suite.key)
 
 
 def _case_names(cases: Sequence[Case]) -> str:
@@ -68,8 +69,7 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
             limit=5,
         )
         hint = "To repeat a case, use `runs`; a copy only counts twice."
-        place = _place_of(suite, identical[0][1][0])
-        yield errors.warning("identical-cases", message, place, hint)
+        yield errors.warning("identical-cases", message, _place_of(suite, identical[0][1][0]), hint)
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
@@ -250,7 +250,7 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
     for use in end_uses if scripted_cases and not scenario_cases else ():
         message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
-        yield errors.warning("nothing-to-end", message, use.place or Place(suite.key), hint)
+        yield errors.warning("nothing-to-end", message, _place_of(suite, use), hint)
 
 
 def rubrics_missing(suite: Suite) -> Iterator[Problem]:
@@ -269,7 +269,7 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
         if lacking_cases and len(lacking_cases) == len(cases):
             message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
-            yield errors.error("no-rubrics", message, use.place or Place(suite.key), hint)
+            yield errors.error("no-rubrics", message, _place_of(suite, use), hint)
         elif lacking_cases:
             message = f"`{use.name}`: no rubrics for {_case_names(lacking_cases)}"
             yield errors.warning("no-rubrics-in-case", message, _place_of(suite, lacking_cases[0]))
@@ -287,7 +287,7 @@ def metrics_not_run(suite: Suite) -> Iterator[Problem]:
                 "metric-not-run",
                 f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "
                 f"support: it can never be measured",
-                use.place or Place(suite.key),
+                _place_of(suite, use),
                 "Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
             )
 
@@ -401,7 +401,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             "bad-instructions",
             f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
             f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
-            suite.simulator.place or Place(suite.key),
+            _place_of(suite, suite.simulator),
             "ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):
@@ -409,19 +409,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
         if stop_signal is not None and stop_signal != suite.simulator.stop_signal:
             message = f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
-            yield errors.warning(
-                "stop-signals-differ", message, use.place or Place(suite.key), hint
-            )
-
-
-def _empty_sets(suites: Sequence[Suite]) -> Iterator[Problem]:
-    """Evaluation sets without cases, as `adk web` makes them: nothing is unknown of them beside
-    others, but a run of them alone would always pass."""
-    report = errors.warning if any(suite.cases for suite in suites) else errors.error
-    for suite in suites:
-        if not suite.cases:
-            hint = "Add a case, delete the file, or exclude it in evalgate.yml."
-            yield report("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
+            yield errors.warning("stop-signals-differ", message, _place_of(suite, use), hint)
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
@@ -455,4 +443,12 @@ def lint(suites: Sequence[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
             message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
             hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
             problems.append(errors.warning("duplicate-set-id", message, Place(keys[1]), hint))
-    return (*problems, *_empty_sets(suites))
+    # `adk web` makes sets without cases; a run of them alone would always pass
+    report = errors.warning if any(suite.cases for suite in suites) else errors.error
+    hint = "Add a case, delete the file, or exclude it in evalgate.yml."
+    problems += (
+        report("no-cases", "the evaluation set has no cases", Place(suite.key), hint)
+        for suite in suites
+        if not suite.cases
+    )
+    return tuple(problems)

@@ -3,7 +3,7 @@ validate the agents' options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -171,19 +171,15 @@ def prepare(
         discovery_problems = tuple(
             problem for problem in discovery_problems if problem.code not in discovery_agents.CODES
         )
-    missing_agents = discovery_agents.problems(
-        [suite.agent for suite in suites],
-        tree=discovery.tree,
-        places=None if settings.agent else settings.places,
-    )
-    tool_problems = toolbox.check(settings, suites)
+    uses = [suite.agent for suite in suites]
+    places = None if settings.agent else settings.places
     problems = (
         *settings.problems,
         *discovery_problems,
         *lint_problems,
-        *_option_problems(suites),
-        *missing_agents,
-        *tool_problems,
+        *_option_problems(uses),
+        *discovery_agents.problems(uses, tree=discovery.tree, places=places),
+        *toolbox.check(settings, suites),
     )
     defaults = criteria_judges.defaults_of(settings)
     project = Project(
@@ -195,23 +191,21 @@ def prepare(
         libraries=discovery.libraries,
     )
     measured_suites = project.suites if project.fatal() else project.sound()
-    judge_problems = unready(settings, measured_suites, environ=environ)
-    return project.with_problems(judge_problems)
+    return project.with_problems(unready(settings, measured_suites, environ=environ))
 
 
 def unready(
-    settings: Settings, suites: Iterable[Suite], *, environ: Environ
+    settings: Settings, suites: Sequence[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """Problems with the judges and simulated users of settled suites that cannot be asked."""
-    suite_list = tuple(suites)
     defaults = criteria_judges.defaults_of(settings)
-    judge_environment = environment_of_judges(settings, suite_list, environ)
+    judge_environment = environment_of_judges(settings, suites, environ)
     judges = (
         ()
         if settings.skip_judged
-        else criteria_judges.missing(suite_list, defaults, judge_environment.environ)
+        else criteria_judges.missing(suites, defaults, judge_environment.environ)
     )
-    problems = (*judges, *user.missing(suite_list, defaults, judge_environment.environ))
+    problems = (*judges, *user.missing(suites, defaults, judge_environment.environ))
     return tuple(
         replace(problem, hint=" ".join((problem.hint, *judge_environment.unused)))
         for problem in problems
@@ -226,13 +220,8 @@ def environment_of_judges(
     return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)
 
 
-def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
-    uses: list[AgentUse] = []
-    for suite in suites:
-        use = suite.agent
-        if use in uses:
-            continue
-        uses.append(use)
+def _option_problems(uses: Iterable[AgentUse]) -> Iterator[Problem]:
+    for use in uses:
         driver = agents.DRIVERS.get(use.driver)
         if driver is None:
             hint = words.did_you_mean(
@@ -246,7 +235,7 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
             agents.options_of(use)
         except ValidationError as error:
             for finding in error.errors():
-                path = ".".join(str(step) for step in finding["loc"]) or "options"
+                path = ".".join(map(str, finding["loc"])) or "options"
                 hint = ""
                 if finding["type"] == "extra_forbidden":
                     fields = driver.options.model_fields

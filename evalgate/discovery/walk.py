@@ -202,7 +202,9 @@ class Tree:
         self._ignored_folders: list[str] = []
         used: set[str] = set()
         ignored: set[str] = set()
-        self._walk("", self._checkout_rules(), used, ignored)
+        spec, problems = parse_rules(read_checkout_rules(root), file=".git/info/exclude")
+        self.problems += problems
+        self._walk("", IgnoreRules((("", spec),)), used, ignored)
         for folder in extra_folders:
             prefix = "" if folder == "." else f"{folder}/"
             self._walk(prefix, IgnoreRules(), used, ignored)
@@ -242,12 +244,6 @@ class Tree:
         """The text of a source file, with invalid UTF-8 replaced; "" if it cannot be read."""
         content = self.read(path, largest=LARGEST_SOURCE_BYTES)
         return "" if isinstance(content, Problem) else content.decode("utf-8", errors="replace")
-
-    def _checkout_rules(self) -> IgnoreRules:
-        text = read_checkout_rules(self.root)
-        spec, problems = parse_rules(text, file=".git/info/exclude")
-        self.problems.extend(problems)
-        return IgnoreRules((("", spec),))
 
     def _walk(
         self,

@@ -58,11 +58,9 @@ def turn_of_steps(user_content: Content, events: Sequence[StepEvent], **fields: 
     authors except the user that have a text, call, response, inline data or grounding, or a model's
     error (whose tokens ADK does not count). The answer is among them without its content (which
     would count twice), unless it also calls a tool."""
-    agent_events = [event for event in events if (event.author or "agent").lower() != "user"]
+    agent_events = [event for event in events if event.author.lower() != "user"]
     final_events = [
-        event
-        for event in agent_events
-        if event.final and event.content is not None and event.content.parts
+        event for event in agent_events if event.final and event.content and event.content.parts
     ]
     text_events = [
         event for event in final_events if event.content and event.content.text(with_thoughts=True)
@@ -71,7 +69,7 @@ def turn_of_steps(user_content: Content, events: Sequence[StepEvent], **fields: 
     steps = []
     for event in agent_events:
         parts = event.content.parts if event.content else ()
-        if event.grounding is not None or any(_has_content(part) for part in parts):
+        if event.grounding is not None or any(map(_has_content, parts)):
             step = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
             if event is answer and not any(isinstance(part, ToolCall) for part in parts):
                 step["content"] = None
@@ -191,7 +189,7 @@ class ContentWire(Wire):
     """google.genai Content."""
 
     role: str | None = None
-    parts: list[PartWire] | None = Field(default=None)
+    parts: list[PartWire] | None = None
 
     def to_model(self) -> Content:
         """The content; a missing and an empty list of parts are the same."""
@@ -427,10 +425,9 @@ class SessionEventWire(EventWire):
             return False
         if self.error_code:
             return True
-        last_part = parts[-1] if parts else None
-        is_code_result = (
-            isinstance(last_part, Attachment)
-            and last_part.data.get("code_execution_result") is not None
+        is_code_result = any(
+            isinstance(part, Attachment) and part.data.get("code_execution_result") is not None
+            for part in parts[-1:]
         )
         return not is_code_result and not any(isinstance(part, ToolResponse) for part in parts)
 
@@ -440,11 +437,10 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
 
     Without any event of the agent, the steps are unknown."""
     steps = [event.step() for event in events]
-    user_contents = [
-        step.content for step in steps if step.author.lower() == "user" and step.content is not None
-    ]
+    user_steps = [step for step in steps if step.author.lower() == "user"]
+    user_contents = [step.content for step in user_steps if step.content]
     user_content = user_contents[-1] if user_contents else Content()
-    if all(step.author.lower() == "user" for step in steps):
+    if len(user_steps) == len(steps):
         return Invocation(user_content=user_content, invocation_id=invocation_id)
     return turn_of_steps(user_content, steps, invocation_id=invocation_id)
 
@@ -456,7 +452,7 @@ def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
     unnamed_number = 0
     for event in events:
         name = event.invocation_id or ""
-        is_question = event.author.lower() == "user" and event.fields()["content"] is not None
+        is_question = event.author.lower() == "user" and event.content is not None
         if not name and is_question and (name, unnamed_number) in groups:
             unnamed_number += 1
         groups.setdefault((name, 0 if name else unnamed_number), []).append(event)
@@ -497,7 +493,7 @@ def _session_from(app_name: str, user_id: str, session_id: str | None) -> Sessio
 class PersonaWire(Wire):
     """ADK's UserPersona."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     id: str
     description: str
@@ -519,14 +515,13 @@ class ScenarioWire(Wire):
     @classmethod
     def _check_persona(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
         if isinstance(persona, str) and persona not in BUILT_IN_PERSONAS:
-            guess = words.nearest(persona, BUILT_IN_PERSONAS)
             raise PydanticCustomError(
                 "unknown_persona",
                 "`{found}` is not a built-in persona; ADK has {known}",
                 {
                     "found": persona[:60].encode("utf-8", "backslashreplace").decode(),
                     "known": words.listed(BUILT_IN_PERSONAS),
-                    "near": guess or "",
+                    "near": words.nearest(persona, BUILT_IN_PERSONAS) or "",
                 },
             )
         return persona
@@ -592,10 +587,12 @@ def invocation_json(invocation: Invocation) -> JsonObject:
     two."""
     steps = None
     timings = invocation.timings
-    if invocation.events is not None and invocation.itemized:
-        steps = {"invocation_events": [event_json(event) for event in invocation.events]}
-    elif invocation.events is not None:
-        steps = _by_kind(invocation.events)
+    if invocation.events is not None:
+        steps = (
+            {"invocation_events": [event_json(event) for event in invocation.events]}
+            if invocation.itemized
+            else _by_kind(invocation.events)
+        )
     agents = {agent.name: agent_json(agent) for agent in invocation.agents}
     return _present_fields(
         user_content=content_json(invocation.user_content),
@@ -719,15 +716,17 @@ def case_fields_json(case: Case) -> JsonObject:
 
 def scenario_json(scenario: ConversationScenario) -> JsonObject:
     """ADK's ConversationScenario; a built-in persona is its id."""
+    persona = scenario.persona
+    user_persona: Any = persona and persona.persona_id
+    if persona and (persona.description or persona.behaviors):
+        behaviors = [dataclasses.asdict(behavior) for behavior in persona.behaviors]
+        user_persona = {
+            "id": user_persona,
+            "description": persona.description,
+            "behaviors": behaviors,
+        }
     return _present_fields(
         starting_prompt=scenario.starting_prompt,
         conversation_plan=scenario.conversation_plan,
-        user_persona=scenario.persona and _persona_json(scenario.persona),
+        user_persona=user_persona,
     )
-
-
-def _persona_json(persona: Persona) -> Any:
-    if not persona.description and not persona.behaviors:
-        return persona.persona_id
-    behaviors = [dataclasses.asdict(behavior) for behavior in persona.behaviors]
-    return {"id": persona.persona_id, "description": persona.description, "behaviors": behaviors}

@@ -3,7 +3,7 @@ traces, scenarios."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import Place
@@ -20,7 +20,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.model.shapes import to_fields, to_snake
-from evalgate.values import JsonObject, member
+from evalgate.values import JsonObject, elements, member, without
 from . import adk_shapes, repair
 from .adk_shapes import ScenarioWire, SessionInputWire
 from .json_source import Spot
@@ -56,22 +56,20 @@ def read_case(
     (`reference`)."""
     if not is_dataset_case(raw):
         return _read_adk_case(raw, spot, place=place)
-    reader = _SessionReader(to_fields(raw), spot)
-    scenario = reader.scenario()
-    turns = reader.turns() if scenario is None else []
-    answer = reader.answer(recorded=recorded) if turns else None
+    fields = to_fields(raw)
+    scenario = _scenario(fields.get("user_scenario"), spot.at("user_scenario"))
+    turns = _turns(fields, spot) if scenario is None else []
+    answer = _answer(fields, spot, recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
         turns[-1] = replace(turns[-1], final_response=answer)
     if scenario is None and not turns and not spot.is_broken:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         spot.error("no-conversation", message)
-    reader.expect_calls(turns)
-    for key in sorted(reader.fields.keys() - _READ):
+    _expect_calls(turns, fields, spot)
+    for key in sorted(fields.keys() - _READ):
         if not key.startswith("_"):
             field_spot = spot.at(key)
-            report = (
-                field_spot.warning if repair.expects(key, reader.fields[key]) else field_spot.note
-            )
+            report = field_spot.warning if repair.expects(key, fields[key]) else field_spot.note
             message = (
                 f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
             )
@@ -79,11 +77,11 @@ def read_case(
     if spot.is_broken:
         return None
     return Case(
-        case_id=reader.case_id(),
+        case_id=_case_id(fields, spot),
         conversation=tuple(turns) if scenario is None else None,
         scenario=scenario,
-        session=reader.session(),
-        rubrics=reader.rubrics(),
+        session=_session(fields, spot),
+        rubrics=_rubrics(fields),
         place=place,
         extras={key: value for key, value in raw.items() if to_snake(key) not in _OF_RUN},
     )
@@ -99,153 +97,113 @@ def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place | None) -> Case 
     return None if case is None else replace(case, extras=extras)
 
 
-@dataclass(slots=True)
-class _SessionReader:
-    fields: JsonObject
-    spot: Spot
+def _case_id(fields: JsonObject, spot: Spot) -> str:
+    for key in ("eval_case_id", "id", "case_id"):
+        if isinstance(case_id := fields.get(key), str | int):
+            return str(case_id)
+    default_id = f"case_{spot.path[-1] if spot.path else 0}"
+    spot.note("missing-eval-id", f"the case has no `eval_case_id`; using {default_id}")
+    return default_id
 
-    def case_id(self) -> str:
-        for key in ("eval_case_id", "id", "case_id"):
-            if isinstance(case_id := self.fields.pop(key, None), str | int):
-                return str(case_id)
-        default_id = f"case_{self.spot.path[-1] if self.spot.path else 0}"
-        self.spot.note("missing-eval-id", f"the case has no `eval_case_id`; using {default_id}")
-        return default_id
 
-    def scenario(self) -> ConversationScenario | None:
-        raw = self.fields.get("user_scenario")
-        if not isinstance(raw, dict):
-            return None
-        fields = {
-            to_snake(key): value
-            for key, value in raw.items()
-            if to_snake(key) in ScenarioWire.model_fields
-        }
-        wire = self.spot.at("user_scenario").validated(ScenarioWire, fields)
-        return wire.to_model() if wire else None
-
-    def turns(self) -> list[Invocation]:
-        turns = [*self._history(), *self._recorded_turns()]
-        raw = self.fields.get("prompt")
-        prompt = None
-        if raw is not None:
-            prompt = repair.read_content(raw, self.spot.at("prompt"), role="user")
-        # compare the parts only: the roles may differ
-        if prompt is not None and not (turns and turns[-1].user_content.parts == prompt.parts):
-            turns.append(Invocation(user_content=prompt))
-        return turns
-
-    def answer(self, *, recorded: bool) -> Content | None:
-        """The expected answer of the last turn, or the recorded one."""
-        key = "reference"
-        raw = self.fields.get("reference")
-        aliases = [
-            name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"
-        ]
-        if raw is None and aliases and not recorded:
-            key = aliases[0]
-            raw = self.fields.pop(aliases[0])
-            self.spot.at(key).warning("adk-rejects-name", f"`{key}` is read as `reference`")
-        spot = self.spot.at(key)
-        if recorded:
-            responses = self.fields.get("responses")
-            key = "responses"
-            raw = responses[-1] if isinstance(responses, list) and responses else None
-            spot = self.spot.at(key, len(responses) - 1 if isinstance(responses, list) else 0)
-        if isinstance(raw, dict) and "response" in raw:
-            raw = raw["response"]
-            spot = spot.at("response")
-        if raw is None:
-            return None
-        return repair.read_content(raw, spot, role="model")
-
-    def expect_calls(self, turns: list[Invocation]) -> None:
-        """Put the expected calls of another dialect's key (`expected_tool_use`) into the last
-        turn."""
-        keys = [
-            name
-            for name in self.fields
-            if repair.INVOCATION.others.get(name) == "intermediate_data"
-        ]
-        for key in keys if turns and turns[-1].events is None else ():
-            raw = self.fields[key]
-            spot = self.spot.at(key)
-            if not isinstance(raw, list):
-                continue
-            calls = [_call(call) for call in raw]
-            if None in calls:
-                message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
-                spot.at(calls.index(None)).error("wrong-type", message)
-                return
-            content = Content(role="model", parts=tuple(call for call in calls if call))
-            events = (Event(author="agent", content=content),) if calls else ()
-            turns[-1] = replace(turns[-1], events=events)
-            del self.fields[key]
-            return
-
-    def session(self) -> SessionInput | None:
-        for key in ("session_input", "session_inputs"):
-            raw = self.fields.get(key)
-            if isinstance(raw, dict):
-                fields = {"app_name": "", "user_id": "", "state": {}}
-                fields |= to_fields(raw)
-                wire = self.spot.at(key).validated(SessionInputWire, fields)
-                if wire is not None:
-                    return wire.to_model()
+def _scenario(raw: Any, spot: Spot) -> ConversationScenario | None:
+    if not isinstance(raw, dict):
         return None
+    fields = to_fields(raw)
+    unknown_keys = fields.keys() - ScenarioWire.model_fields.keys()
+    wire = spot.validated(ScenarioWire, without(fields, unknown_keys))
+    return wire.to_model() if wire else None
 
-    def rubrics(self) -> tuple[Rubric, ...]:
-        groups = self.fields.get("rubric_groups")
-        rubrics: list[Rubric] = []
-        for group in groups.values() if isinstance(groups, dict) else ():
-            raw_rubrics = member(group, "rubrics")
-            for rubric in raw_rubrics if isinstance(raw_rubrics, list) else ():
-                if isinstance(rubric, dict):
-                    rubrics.append(_rubric(rubric, number=len(rubrics) + 1))
-        return tuple(rubrics)
 
-    def _history(self) -> list[Invocation]:
-        """Earlier messages: each user message begins a turn, each agent message is its answer."""
-        key = "messages" if "messages" in self.fields else "conversation_history"
-        messages = self.fields.get(key)
-        exchanges: list[tuple[Content, Content | None]] = []
-        for index, message in enumerate(messages if isinstance(messages, list) else ()):
-            raw = message.get("content", message) if isinstance(message, dict) else message
-            fields = message if isinstance(message, dict) else {}
-            author = str(fields.get("author") or fields.get("role") or "")
-            content = repair.read_content(raw, self.spot.at(key, index), role="user")
-            if content is None:
-                continue
-            if (author or content.role or "user") == "user":
-                exchanges.append((content, None))
-            elif exchanges:
-                exchanges[-1] = exchanges[-1][0], content
-        return [
-            Invocation(user_content=question, final_response=answer)
-            for question, answer in exchanges
-        ]
+def _turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
+    """Earlier messages, recorded turns, and the prompt."""
+    turns = [*_history(fields, spot), *_recorded_turns(fields, spot.at("agent_data", "turns"))]
+    raw = fields.get("prompt")
+    prompt = None if raw is None else repair.read_content(raw, spot.at("prompt"), role="user")
+    # compare the parts only: the roles may differ
+    if prompt is not None and not (turns and turns[-1].user_content.parts == prompt.parts):
+        turns.append(Invocation(user_content=prompt))
+    return turns
 
-    def _recorded_turns(self) -> list[Invocation]:
-        agent_data = self.fields.get("agent_data")
-        turns = member(agent_data, "turns")
-        if turns is not None and not isinstance(turns, list):
-            self.spot.at("agent_data", "turns").wrong_type("a list", turns)
-        recorded_turns: list[Invocation] = []
-        for index, turn in enumerate(turns if isinstance(turns, list) else ()):
-            turn_spot = self.spot.at("agent_data", "turns", index)
-            raw = member(turn, "events")
-            if not isinstance(raw, list):
-                turn_spot.error("missing-key", "`events` is missing")
-                continue
-            events = [
-                repair.read_event(event, turn_spot.at("events", event_index))
-                for event_index, event in enumerate(raw)
-            ]
-            name = turn.get("turn_id") or turn.get("turnId") or ""
-            recorded_turns.append(
-                adk_shapes.turn_of([event for event in events if event], invocation_id=str(name))
-            )
-        return recorded_turns
+
+def _history(fields: JsonObject, spot: Spot) -> list[Invocation]:
+    """Earlier messages: each user message begins a turn, each agent message is its answer."""
+    key = "messages" if "messages" in fields else "conversation_history"
+    exchanges: list[tuple[Content, Content | None]] = []
+    for index, message in enumerate(elements(fields, key)):
+        raw = message.get("content", message) if isinstance(message, dict) else message
+        author = member(message, "author") or member(message, "role")
+        content = repair.read_content(raw, spot.at(key, index), role="user")
+        if content is None:
+            continue
+        if str(author or content.role or "user") == "user":
+            exchanges.append((content, None))
+        elif exchanges:
+            exchanges[-1] = exchanges[-1][0], content
+    return [
+        Invocation(user_content=question, final_response=answer) for question, answer in exchanges
+    ]
+
+
+def _recorded_turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
+    turns = member(fields.get("agent_data"), "turns")
+    if turns is not None and not isinstance(turns, list):
+        spot.wrong_type("a list", turns)
+    recorded_turns: list[Invocation] = []
+    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
+        raw = member(turn, "events")
+        if not isinstance(raw, list):
+            spot.at(index).error("missing-key", "`events` is missing")
+            continue
+        events = repair.read_events(raw, spot.at(index, "events"))
+        name = turn.get("turn_id") or turn.get("turnId") or ""
+        recorded_turns.append(adk_shapes.turn_of(events, invocation_id=str(name)))
+    return recorded_turns
+
+
+def _answer(fields: JsonObject, spot: Spot, *, recorded: bool) -> Content | None:
+    """The expected answer of the last turn, or the recorded one."""
+    if recorded:
+        responses = elements(fields, "responses")
+        raw = responses[-1] if responses else None
+        spot = spot.at("responses", len(responses) - 1)
+    else:
+        key = "reference"
+        raw = fields.get(key)
+        aliases = _names_for("final_response", fields)
+        if raw is None and aliases:
+            key = aliases[0]
+            raw = fields.pop(key)
+            spot.at(key).warning("adk-rejects-name", f"`{key}` is read as `reference`")
+        spot = spot.at(key)
+    if isinstance(raw, dict) and "response" in raw:
+        raw = raw["response"]
+        spot = spot.at("response")
+    return None if raw is None else repair.read_content(raw, spot, role="model")
+
+
+def _names_for(adk_key: str, fields: JsonObject) -> list[str]:
+    """The fields that are other names for a key of an ADK turn."""
+    return [name for name in fields if repair.INVOCATION.others.get(name) == adk_key]
+
+
+def _expect_calls(turns: list[Invocation], fields: JsonObject, spot: Spot) -> None:
+    """Put the expected calls of another dialect's key (`expected_tool_use`) into the last turn."""
+    if not turns or turns[-1].events is not None:
+        return
+    keys = _names_for("intermediate_data", fields)
+    key = next((key for key in keys if isinstance(fields[key], list)), None)
+    if key is None:
+        return
+    calls = [_call(call) for call in fields[key]]
+    if None in calls:
+        message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
+        spot.at(key, calls.index(None)).error("wrong-type", message)
+        return
+    content = Content(role="model", parts=tuple(filter(None, calls)))
+    events = (Event(author="agent", content=content),) if calls else ()
+    turns[-1] = replace(turns[-1], events=events)
+    del fields[key]
 
 
 def _call(raw: Any) -> ToolCall | None:
@@ -256,6 +214,41 @@ def _call(raw: Any) -> ToolCall | None:
     arguments = ("tool_input", "args", "arguments", "input", "parameters")
     args = next((fields[key] for key in arguments if isinstance(fields.get(key), dict)), None)
     return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
+
+
+def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:
+    for key in ("session_input", "session_inputs"):
+        if isinstance(fields.get(key), dict):
+            session = {"app_name": "", "user_id": "", "state": {}, **to_fields(fields[key])}
+            wire = spot.at(key).validated(SessionInputWire, session)
+            if wire is not None:
+                return wire.to_model()
+    return None
+
+
+def _rubrics(fields: JsonObject) -> tuple[Rubric, ...]:
+    groups = fields.get("rubric_groups")
+    rubrics: list[Rubric] = []
+    for group in groups.values() if isinstance(groups, dict) else ():
+        for rubric in elements(group, "rubrics"):
+            if isinstance(rubric, dict):
+                rubrics.append(_rubric(rubric, number=len(rubrics) + 1))
+    return tuple(rubrics)
+
+
+def _rubric(raw: JsonObject, *, number: int) -> Rubric:
+    content = raw.get("content") or raw.get("rubric_content") or {}
+    text = content
+    if isinstance(content, dict):
+        rubric_property = content.get("property")
+        text = (
+            rubric_property.get("description")
+            if isinstance(rubric_property, dict)
+            else content.get("text_property", "")
+        )
+    name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"
+    kind = raw.get("type")
+    return Rubric(rubric_id=str(name), text=str(text or ""), type=str(kind) if kind else None)
 
 
 def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
@@ -308,18 +301,17 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
 def service_instance(view: TrialView) -> JsonObject:
     """The same input as agents-cli sends it to Google Cloud's evaluation service."""
     instance = instance_json(view)
-    reference = instance.get("reference")
     messages = {
         "prompt": instance.get("prompt"),
         "response": instance.get("response"),
-        "reference": member(reference, "response"),
+        "reference": member(instance.get("reference"), "response"),
     }
-    contents = {name: message for name, message in messages.items() if message}
-    return {
-        **{name: {"contents": {"contents": [content]}} for name, content in contents.items()},
-        **{key: instance[key] for key in ("rubric_groups",) if key in instance},
-        "agent_eval_data": instance["agent_data"],
+    service: JsonObject = {
+        name: {"contents": {"contents": [message]}} for name, message in messages.items() if message
     }
+    if "rubric_groups" in instance:
+        service["rubric_groups"] = instance["rubric_groups"]
+    return {**service, "agent_eval_data": instance["agent_data"]}
 
 
 def has_response(view: TrialView) -> bool:
@@ -355,18 +347,3 @@ def events_json(turn: Invocation, *, answers: str, with_user: bool = True) -> li
         {"author": author, "content": adk_shapes.content_json(content)}
         for author, content in contents
     ]
-
-
-def _rubric(raw: JsonObject, *, number: int) -> Rubric:
-    content = raw.get("content") or raw.get("rubric_content") or {}
-    text = content
-    if isinstance(content, dict):
-        rubric_property = content.get("property")
-        text = (
-            rubric_property.get("description")
-            if isinstance(rubric_property, dict)
-            else content.get("text_property", "")
-        )
-    name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"
-    kind = raw.get("type")
-    return Rubric(rubric_id=str(name), text=str(text or ""), type=str(kind) if kind else None)

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from posixpath import dirname, isabs, join, normpath
 from typing import Any
 
@@ -105,9 +105,7 @@ def parse_dataset_config(
             hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
             spot.warning("no-metrics-to-run", message, hint)
     uses = [
-        _Metric(name, *pool.get(name, (name_spot, {})), pool_names=pool, file=file, read=read).use(
-            is_built_in=name not in pool
-        )
+        _Metric(name, *pool.get(name, (name_spot, {})), pool_names=pool, file=file, read=read).use()
         for name, name_spot in names.items()
     ]
     for key in ("criteria", "metrics", "thresholds"):
@@ -115,7 +113,7 @@ def parse_dataset_config(
             hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
             spot.at(key).warning("unused-key", f"`{key}` is not read", hint)
     return CriteriaReading(
-        criteria=tuple(use for use in uses if use is not None),
+        criteria=tuple(filter(None, uses)),
         problems=problems.all(),
         is_compared=True,
         metrics=frozenset(pool),
@@ -179,7 +177,7 @@ class _Metric:
         spot: Spot,
         fields: JsonObject,
         *,
-        pool_names: Iterable[str],
+        pool_names: Collection[str],
         file: str,
         read: Callable[[str], bytes | Problem] | None,
     ) -> None:
@@ -190,11 +188,10 @@ class _Metric:
         self._read = read
         self._pool_names = pool_names
 
-    def use(self, *, is_built_in: bool) -> CriterionUse | None:
-        """The metric as a criterion; None, with a problem, if it is invalid. `is_built_in`: only
-        its name is in the file."""
-        if is_built_in:
-            return self._built_in(is_described=False)
+    def use(self) -> CriterionUse | None:
+        """The metric as a criterion; None, with a problem, if it is invalid."""
+        if self._name not in self._pool_names:  # the file has only its name
+            return self._built_in()
         bodies = [key for key in _SOURCE_KEYS if self._fields.get(key) is not None]
         if not bodies:
             return self._in_words()
@@ -219,7 +216,7 @@ class _Metric:
         """A metric without a body of agents-cli: a built-in one with parameters, or words."""
         template = _template_of(self._fields)
         if not template or (self._spot.path[0] == _POOLS[0] and _is_built_in(self._name)):
-            return self._built_in(is_described=True)
+            return self._built_in()
         message = (
             f"`{self._name}` has no `prompt_template` of agents-cli; it is judged by its words"
         )
@@ -270,7 +267,7 @@ class _Metric:
             if hint:
                 spot.warning("bad-metric", f"`{self._name}` has the key `{key}`", hint)
 
-    def _built_in(self, *, is_described: bool) -> CriterionUse | None:
+    def _built_in(self) -> CriterionUse | None:
         name = self._name.lower()
         base = _VERSION.sub("", name)
         if base in SAME_AS_ADK:
@@ -286,7 +283,7 @@ class _Metric:
             return self._use_of(options, metric=SERVICE_METRIC)
         known = [*self._pool_names, *SAME_AS_ADK, *OF_SERVICE]
         reason = "is neither in `custom_metrics` nor a metric that can be measured here"
-        if is_described:
+        if self._name in self._pool_names:
             reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"known metrics: {', '.join(sorted(known))}"

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
-from evalgate.model.shapes import Wire, to_camel
+from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
 from evalgate.values import JsonObject, member, without
 from . import json_source
@@ -30,13 +30,7 @@ class SimulatorWire(Wire):
     """ADK's LlmBackedUserSimulatorConfig. Like ADK, ignores unknown keys; `stop_signal` is
     evalgate's own."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="ignore",
-        frozen=True,
-        protected_namespaces=(),
-    )
+    model_config = ConfigDict(extra="ignore")
 
     type: str | None = None
     model: str = _DEFAULTS.model
@@ -52,7 +46,13 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     if not isinstance(raw, dict):
         spot.wrong_type("an object", raw)
         return None
-    _report_unknown_user_keys(raw, spot)
+    field_names = {shapes.field(key) for key in raw}
+    for key in raw:
+        if shapes.field(key) not in SimulatorWire.model_fields:
+            free_names = [name for name in SimulatorWire.model_fields if name not in field_names]
+            hint = words.suggest(key, free_names)
+            hint = hint or f"known: {', '.join(SimulatorWire.model_fields)}"
+            spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
     wire = spot.validated(SimulatorWire, raw)
     if wire is None:
         return None
@@ -69,17 +69,6 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
         stop_signal=wire.stop_signal,
         place=spot.place,
     )
-
-
-def _report_unknown_user_keys(raw: JsonObject, spot: Spot) -> None:
-    """Warn of keys of a simulated user that ADK ignores, with the nearest free key."""
-    field_names = {shapes.field(key) for key in raw}
-    for key in raw:
-        if shapes.field(key) not in SimulatorWire.model_fields:
-            free_names = [name for name in SimulatorWire.model_fields if name not in field_names]
-            hint = words.suggest(key, free_names)
-            hint = hint or f"known: {', '.join(SimulatorWire.model_fields)}"
-            spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
 
 
 def _check_simulator(wire: SimulatorWire, spot: Spot) -> None:
@@ -212,7 +201,7 @@ def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionU
         _use(name, value, spot.at(key, name), *metrics.get(name, (None, Scale())))
         for name, value in raw.items()
     ]
-    uses = tuple(use for use in candidates if use is not None)
+    uses = tuple(filter(None, candidates))
     for name in metrics.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"

@@ -22,7 +22,6 @@ from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
 from .repair import Fields
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
-_DATASET_KNOWN = _KNOWN | {"candidate_name"}
 _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
 
 
@@ -32,14 +31,15 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     spot = Spot(Problems(text, file=file))
     cases = _Cases(spot.problems)
     eval_set = None
-    value = json_source.read(text, spot.problems, consumer=cases.add, streamed=repair.STREAMED)
+    value = json_source.read(
+        text, spot.problems, consumer=cases.add, streamed=frozenset({"eval_cases"})
+    )
     if isinstance(value, dict):
         eval_set = _of_object(value, cases, spot)
     elif isinstance(value, list):
         eval_set = _of_list(cases, spot)
     elif not spot.is_broken:
-        message = json_source.expected("an evaluation set (an object)", value)
-        spot.error("not-an-eval-set", message)
+        spot.error("not-an-eval-set", json_source.expected("an evaluation set (an object)", value))
     return EvalSetReading(
         eval_set=None if spot.is_broken else eval_set,
         problems=spot.problems.all(),
@@ -65,19 +65,20 @@ class _Cases:
         problem."""
         place = self._problems.place_at(offset)
         is_first = path[-1] == 0
+        in_list = len(path) == 1
+        is_dataset = agents_cli.is_dataset_case(raw)
         if is_first:  # a duplicate key starts over: the last one counts
             self.cases.clear()
             self._by_id.clear()
             self._copies.clear()
             self.place = place
-            is_dataset = len(path) > 1 and agents_cli.is_dataset_case(raw)
-            object_dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
-            self.dialect = _dialect_of_list(raw) if len(path) == 1 else object_dialect
+            self.dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
+            if in_list:
+                self.dialect = _dialect_of_list(raw)
         case = None
         spot = Spot(self._problems, path)
-        if len(path) > 1 or self.dialect is Dialect.AGENTS_CLI:
-            in_list = len(path) == 1 and isinstance(raw, dict)
-            is_dataset = in_list or agents_cli.is_dataset_case(raw)
+        if not in_list or self.dialect is Dialect.AGENTS_CLI:
+            is_dataset = is_dataset or (in_list and isinstance(raw, dict))
             read_case = agents_cli.read_case if is_dataset else repair.read_case
             case = read_case(raw, spot, place=place)
         elif self.dialect is Dialect.FLAT_LIST:
@@ -101,8 +102,7 @@ class _Cases:
                 new_id = f"{case.case_id} ({self._copies[case.case_id] + 1})"
             location = f" (the first is at {first_case.place})" if first_case.place else ""
             message = f"the case id {case.case_id!r} is already used{location}; this case is called {new_id!r}"
-            hint = "Give each case in a file a unique id."
-            spot.warning("duplicate-case-id", message, hint)
+            spot.warning("duplicate-case-id", message, "Give each case in a file a unique id.")
             case = replace(case, case_id=new_id)
         self._by_id[case.case_id] = case
         return case
@@ -162,7 +162,7 @@ def _stem(file: str) -> str:
 def _fields(members: JsonObject, dialect: Dialect, spot: Spot) -> JsonObject:
     """The members by ADK's names, with a problem for each unknown one (which ADK drops
     silently)."""
-    known_names = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
+    known_names = _KNOWN | {"candidate_name"} if dialect is Dialect.AGENTS_CLI else _KNOWN
     fields: JsonObject = {}
     for key, value in members.items():
         name = to_snake(key)
@@ -192,7 +192,7 @@ def _eval_set_id(fields: JsonObject, dialect: Dialect, spot: Spot) -> str:
     default_id = _stem(spot.problems.file)
     if dialect is Dialect.AGENTS_CLI:
         return default_id
-    if eval_set_id is None or eval_set_id == "":
+    if eval_set_id in (None, ""):
         message = f"there is no `eval_set_id`; using {default_id} from the file name"
         spot.adk_warning("missing-eval-set-id", message)
     elif isinstance(eval_set_id, int | float):
@@ -240,11 +240,11 @@ def _turn(raw: Any, spot: Spot) -> Invocation | None:
     is_expected = turn.get("reference", "") is not None
     reference = _value(turn, "reference", "") if is_expected else ""
     key = "expected_tool_use"
-    parsed_calls = [
+    parsed_calls = (
         _call(raw_call, turn.under(key).at(index))
         for index, raw_call in enumerate(_value(turn, key, []))
-    ]
-    calls = tuple(call for call in parsed_calls if call is not None)
+    )
+    calls = tuple(filter(None, parsed_calls))
     spoken_events = _intermediate_events(turn)
     if spot.is_broken:
         return None
@@ -363,7 +363,7 @@ def _dataset_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
         return None
     return Case(
         case_id=name,
-        conversation=tuple(turn for turn in turns if turn),
+        conversation=tuple(filter(None, turns)),
         session=session,
         place=place,
     )

@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, member
+from evalgate.values import JsonObject, elements, member
 from . import adk_shapes, eval_set, repair, rewrite
 from .json_source import Path
 from .kind import Dialect
@@ -61,8 +61,8 @@ def change(
     calls = None
     if steps is not None:
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
-    if calls is not None and steps is not None and not _same(conversation[turn], calls):
-        editor.set_calls(calls, steps, old_turn=conversation[turn])
+        if not _same(conversation[turn], calls):
+            editor.set_calls(calls, steps, old_turn=conversation[turn])
     if not editor.failed and _is_exact_change(
         old_set, editor.text, file=file, at=(case_index, turn), answer=answer, calls=calls
     ):
@@ -74,31 +74,21 @@ def change(
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
     """The text with these rubrics of a case instead of its own. Raises ConfigError as `change`."""
-    old_set, dialect = _read(text, file=file)
-    index = _index(old_set, case_id, file=file)
-    path = _cases_path(text, dialect)
+    cases, index, path = _locate(text, file=file, case_id=case_id)
     value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-    new_text = rewrite.put(text, (*path, index, "rubrics"), value) if path else None
-    cases = list(old_set.cases)
+    new_text = rewrite.put(text, (*path, "rubrics"), value) if path else None
     cases[index] = replace(cases[index], rubrics=tuple(rubrics))
-    return _require_cases(new_text, cases, file=file, subject=f"case {case_id!r}")
+    return _require_cases(new_text, cases, file=file, case_id=case_id)
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
     """The text without a case. Raises ConfigError as `change`, and if it is the only case."""
-    old_set, dialect = _read(text, file=file)
-    index = _index(old_set, case_id, file=file)
-    if len(old_set.cases) == 1:
+    cases, index, path = _locate(text, file=file, case_id=case_id)
+    if len(cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, place=Place(file), hint="Delete the file instead.")
-    path = _cases_path(text, dialect)
-    new_text = rewrite.removed(text, (*path, index)) if path else None
-    return _require_cases(
-        new_text,
-        [*old_set.cases[:index], *old_set.cases[index + 1 :]],
-        file=file,
-        subject=f"case {case_id!r}",
-    )
+    del cases[index]
+    return _require_cases(rewrite.removed(text, path), cases, file=file, case_id=case_id)
 
 
 def _find(eval_set: EvalSet, case_id: str) -> int | None:
@@ -106,30 +96,28 @@ def _find(eval_set: EvalSet, case_id: str) -> int | None:
     return next((index for index, case in cases if case.case_id == case_id), None)
 
 
-def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
-    index = _find(eval_set, case_id)
+def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Path]:
+    """The cases of a file, and the index and path of one: () if the file is not in ADK's dialect
+    with a list of objects. Raises ConfigError."""
+    old_set, dialect = _read(text, file=file)
+    index = _find(old_set, case_id)
     if index is None:
         raise ConfigError(
             f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
         )
-    return index
-
-
-def _cases_path(text: str, dialect: Dialect) -> Path:
-    """The path of the list of cases in ADK's dialect with a list of objects; () in others."""
     top = rewrite.find(text, ()) if dialect is Dialect.ADK else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
-    return tuple(keys) if len(keys) == 1 else ()
+    return list(old_set.cases), index, (keys[0], index) if len(keys) == 1 else ()
 
 
 def _require_cases(
-    new_text: str | None, expected_cases: Sequence[Case], *, file: str, subject: str
+    new_text: str | None, expected_cases: list[Case], *, file: str, case_id: str
 ) -> str:
     """The new text, if it reads as exactly these cases. Raises ConfigError."""
     new_cases = _cases_in(new_text or "", file=file)
-    if new_text and list(new_cases) == list(expected_cases):
+    if new_text and list(new_cases) == expected_cases:
         return new_text
-    raise _unchangeable(subject, Place(file))
+    raise _unchangeable(f"case {case_id!r}", Place(file))
 
 
 def _cases_in(text: str, *, file: str) -> Sequence[Case]:
@@ -171,19 +159,17 @@ def _is_exact_change(
     """True if the file still parses, with that turn as requested and everything else unchanged."""
     new_cases = _cases_in(text, file=file)
     case, turn = at
-    is_same_length = len(new_cases) == len(old_set.cases)
-    new_turns = new_cases[case].turns if is_same_length else ()
+    new_turns = new_cases[case].turns if len(new_cases) == len(old_set.cases) else ()
     if turn >= len(new_turns):
         return False
     new_turn = new_turns[turn]
     conversation = list(old_set.cases[case].turns)
-    answer_fields: JsonObject = (
-        {} if answer is None else {"final_response": new_turn.final_response}
-    )
-    steps: JsonObject = (
-        {} if calls is None else {"events": new_turn.events, "itemized": new_turn.itemized}
-    )
-    conversation[turn] = replace(conversation[turn], **answer_fields, **steps)
+    changes: JsonObject = {}
+    if answer is not None:
+        changes["final_response"] = new_turn.final_response
+    if calls is not None:
+        changes |= {"events": new_turn.events, "itemized": new_turn.itemized}
+    conversation[turn] = replace(conversation[turn], **changes)
     expected_cases = list(old_set.cases)
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
@@ -236,11 +222,10 @@ class _Editor:
         if isinstance(value, str) or (is_plain and value is None):
             self._put(path, answer)
             return
-        key = self._key(path, "parts") if isinstance(value, dict) else None
-        parts = value.get(key) if isinstance(value, dict) and key is not None else None
+        key = self._key(path, "parts")
         text_indexes = [
             index
-            for index, part in enumerate(parts if isinstance(parts, list) else ())
+            for index, part in enumerate(elements(value, key or ""))
             if isinstance(part, dict)
             and isinstance(part.get("text"), str)
             and not part.get("thought")
@@ -275,13 +260,10 @@ class _Editor:
         key = self._key(self._turn, "intermediate_data")
         path = (*self._turn, key or "intermediate_data")
         old_value = self._value(path) if key else None
-        kind_key = self._key(path, "tool_uses") if isinstance(old_value, dict) else None
-        events_key = self._key(path, "invocation_events") if isinstance(old_value, dict) else None
-        if events_key is not None:
-            invocation = Invocation(
-                user_content=Content(), events=tuple(steps), final_response=None, itemized=True
-            )
-            self._put(path, adk_shapes.invocation_json(invocation)["intermediate_data"])
+        kind_key = self._key(path, "tool_uses")
+        if self._key(path, "invocation_events") is not None:
+            events = [adk_shapes.event_json(event) for event in steps]
+            self._put(path, {"invocation_events": events})
         elif kind_key is not None or old_value == {}:
             self._set_list(path, kind_key or "tool_uses", calls, old_turn, name="name", args="args")
         else:

@@ -104,18 +104,20 @@ class JsonText:
                 if not self.text.startswith(",", offset):
                     raise fault_at(self.text, offset, "Expecting ',' delimiter")
                 offset = self.next_at(offset + 1)
-            yield self._key(offset) if is_object else (index, offset, offset)
+            key: str | int = index
+            start = offset
+            if is_object:
+                if not self.text.startswith('"', offset):
+                    complaint = "Expecting property name enclosed in double quotes"
+                    raise fault_at(self.text, offset, complaint)
+                key = self.value(offset)
+                colon = self.next_at(self.end)
+                if not self.text.startswith(":", colon):
+                    raise fault_at(self.text, colon, "Expecting ':' delimiter")
+                start = self.next_at(colon + 1)
+            yield key, offset, start
             offset = self.next_at(self.end)
         self.end = offset + 1
-
-    def _key(self, offset: int) -> tuple[str, int, int]:
-        if not self.text.startswith('"', offset):
-            raise fault_at(self.text, offset, "Expecting property name enclosed in double quotes")
-        key = self.value(offset)
-        colon = self.next_at(self.end)
-        if not self.text.startswith(":", colon):
-            raise fault_at(self.text, colon, "Expecting ':' delimiter")
-        return key, offset, self.next_at(colon + 1)
 
     def within(self, at: int, part: str | int) -> tuple[int, int] | None:
         """The offsets of a member of the value at `at`, and of that member's value; of the last
@@ -147,14 +149,16 @@ class JsonText:
         return value
 
 
-_COMMENT = ("a comment: JSON has none", 'remove it, or use a key such as "_comment"')
 _FOREIGN = {
     **dict.fromkeys(
         ("<<<<<<<", "=======", ">>>>>>>"),
         ("unresolved merge conflict", "resolve it and commit again"),
     ),
     "<": ("this is markup (HTML or XML), not JSON", ""),
-    **dict.fromkeys(("#", "//", "/*"), _COMMENT),
+    **dict.fromkeys(
+        ("#", "//", "/*"),
+        ("a comment: JSON has none", 'remove it, or use a key such as "_comment"'),
+    ),
     "'": ("single quotes: JSON needs double quotes", ""),
     **dict.fromkeys(
         "\u201c\u201d\u2018\u2019", ("typographic quotes: JSON needs straight double quotes", "")
@@ -435,8 +439,7 @@ def _add_finding(finding: Json, raw: Any, inner_path: Path, spot: Spot) -> None:
     hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
     if kind == "missing":
         key = to_snake(str(inner_path[-1])) if inner_path else ""
-        container = functools.reduce(operator.getitem, inner_path[:-1], raw)
-        hint = instead_of(key, container)
+        hint = instead_of(key, functools.reduce(operator.getitem, inner_path[:-1], raw))
         spot.error("missing-key", f"`{key}` is missing", hint)
     elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
         name = inner_path[-1] if inner_path else ""
@@ -455,7 +458,6 @@ def _position(place: Place | None) -> tuple[int, int]:
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
-_TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
     **dict.fromkeys(
@@ -463,7 +465,7 @@ _EXPECTED = {
         "an object",
     ),
     "list_type": "a list",
-    **dict.fromkeys(("tuple_type", "too_short", "too_long"), _TWO),
+    **dict.fromkeys(("tuple_type", "too_short", "too_long"), "a list of two: author and parts"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
@@ -604,7 +606,8 @@ class _JsonReader(JsonText):
             del starts[element_path]
 
     def _value(self, path: Path, offset: int) -> tuple[Any, bool]:
-        """The value at a path, and True if its texts can be stored. Oddities are reported."""
+        """The value at a path, and True if its texts can be stored; escaped lone surrogates cannot.
+        Oddities are reported."""
         value = self.value(offset)
         spot = Spot(self._problems, path)
         for code, name in self.noted:
@@ -616,24 +619,19 @@ class _JsonReader(JsonText):
                 message = f"`{digits}` is too large; read as infinite"
             spot.warning(code, message)
         self.noted.clear()
-        return value, self._check_text(value, spot)
-
-    def _check_text(self, value: Any, spot: Spot) -> bool:
-        """True if all texts of a value can be stored; escaped lone surrogates cannot."""
-        if not self._may_break:
-            return True
         try:
-            json.dumps(value, ensure_ascii=False).encode()
+            if self._may_break:
+                json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             surrogate = ascii(error.object[error.start])[1:-1]
             message = f"a string has an unpaired surrogate ({surrogate})"
             hint = "write both halves of the surrogate pair, or remove it"
             spot.error("broken-text", message, hint)
-            return False
         except RecursionError:
             spot.error("json-too-deep", "the values are nested too deeply")
-            return False
-        return True
+        else:
+            return value, True
+        return value, False
 
 
 def read_yaml(

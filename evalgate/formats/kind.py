@@ -70,12 +70,9 @@ def describe_keys(keys: Collection[str]) -> str:
     for kind, marks in _MARKS_BY_KIND.items():
         if spellings := sorted(names[mark] for mark in marks & names.keys()):
             return f"{kind} (`{spellings[0]}`)"
-    if "role" in names and names.keys() & {"parts", "content"}:
-        return (
-            "chat messages (`role`, `parts`)"
-            if "parts" in names
-            else "chat messages (`role`, `content`)"
-        )
+    for key in ("parts", "content"):
+        if "role" in names and key in names:
+            return f"chat messages (`role`, `{key}`)"
     return "an evaluation set in the old format (`query`)" if "query" in names else ""
 
 
@@ -89,10 +86,8 @@ DATASET_KEYS = frozenset(
 ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 CASE_IDS = frozenset({"eval_id", "eval_case_id"})
 """Keys that only cases of ADK and agents-cli have, also in a list without `eval_cases`."""
-_SCENARIO_KEYS = frozenset({"starting_prompt", "conversation_plan"})
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
 _SET_KEYS = frozenset({"eval_set_id", "name", "description", "data", "initial_session", "query"})
-_CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
 _METRICS = re.compile(r"""^[\s{]{0,6}["']?(metrics_to_run|custom_metrics)["']?\s*:""", re.MULTILINE)
 _OTHER_METRICS = re.compile(r"^(metrics|criteria)\s*:", re.MULTILINE)
 _PROSE_KEYS = re.compile(
@@ -147,10 +142,11 @@ def _content_kind(text: str, name: str) -> FileKind:
     is_old_list = opening == "[" and (
         inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)
     )
-    if is_old_list or ("scenarios" in top and inner & _SCENARIO_KEYS):
+    if is_old_list or ("scenarios" in top and inner & {"starting_prompt", "conversation_plan"}):
         return FileKind.EVAL_SET
-    is_config = name.startswith("eval_config") and "metrics_to_run" in top
-    return FileKind.DATASET_CONFIG if is_config and not top & _CONFIG_KEYS else FileKind.OTHER
+    is_of_adk = top & {"criteria", "custom_metrics", "user_simulator_config"}
+    is_config = name.startswith("eval_config") and "metrics_to_run" in top and not is_of_adk
+    return FileKind.DATASET_CONFIG if is_config else FileKind.OTHER
 
 
 def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:

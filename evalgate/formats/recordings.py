@@ -98,10 +98,7 @@ def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
         return row.read_traces(values, problems)
     if all(isinstance(value, dict) and isinstance(value.get("type"), str) for value in values):
         return _read_messages(values, problems)
-    parsed_events = [
-        repair.read_event(value, Spot(problems, (index,))) for index, value in enumerate(values)
-    ]
-    events = [event for event in parsed_events if event is not None]
+    events = repair.read_events(values, Spot(problems))
     if not events or len(events) < len(values):
         return []
     return [("", Transcript(invocations=adk_shapes.turns_of(events)))]
@@ -129,12 +126,10 @@ def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
                 sessions.setdefault(name, _RecordedSession(case_id=name)),
                 Spot(problems, (number,)),
             )
-    complete_sessions = [
-        session for session in sessions.values() if session.turns and not session.failed
-    ]
     return [
         (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state))
-        for session in complete_sessions
+        for session in sessions.values()
+        if session.turns and not session.failed
     ]
 
 
@@ -229,7 +224,7 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     reader = _RecordingReader(problems)
     value = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
     if value is None and problems.error_count:
-        return RecordingReading(recordings=(), problems=problems.all())
+        return _reading([], None, problems)
     return _reading(*reader.conclude(value), problems)
 
 
@@ -315,8 +310,7 @@ class _RecordingReader:
         elif "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            keys = json.dumps(sorted(value)[:5])
-            message = f"found neither results nor events, but {keys}"
+            message = f"found neither results nor events, but {json.dumps(sorted(value)[:5])}"
             Spot(self._problems).error("not-a-recording", message)
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None
 
@@ -356,12 +350,12 @@ class _RecordingReader:
             return
         else:
             case = repair.read_case(raw, spot)
-        turns_of_case = list(case.turns) if case is not None else []
+        turns_of_case = case.turns if case is not None else ()
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
             spot.warning("nothing-recorded", message)
         elif case is not None:
-            self._keep(case.case_id, list(turns_of_case), case.expects_state)
+            self._keep(case.case_id, turns_of_case, case.expects_state)
 
     def _session(self, members: Json) -> None:
         raw = members["events"]
@@ -369,12 +363,10 @@ class _RecordingReader:
         if not isinstance(raw, list):
             spot.wrong_type("a list of events", raw)
             return
-        parsed_events = [
-            repair.read_event(event, spot.at(index)) for index, event in enumerate(raw)
-        ]
+        events = repair.read_events(raw, spot)
         name = members.get("id") or members.get("session_id") or ""
-        turns = adk_shapes.turns_of([event for event in parsed_events if event is not None])
-        self._keep(str(name), list(turns) if all(parsed_events) else [None], members.get("state"))
+        if len(events) == len(raw):
+            self._keep(str(name), adk_shapes.turns_of(events), members.get("state"))
 
     def _invocation(self, raw: Any, spot: Spot) -> Invocation | None:
         try:
@@ -384,9 +376,9 @@ class _RecordingReader:
         wire = spot.validated(InvocationWire, repaired_turn)
         return wire.to_model() if wire else None
 
-    def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
+    def _keep(self, name: str, turns: Sequence[Invocation | None], state: Any) -> None:
         """Add a conversation if all of its turns are valid."""
-        valid_turns = tuple(turn for turn in turns if turn is not None)
+        valid_turns = list(filter(None, turns))
         if valid_turns and len(valid_turns) == len(turns):
             final_state = state if isinstance(state, dict) else None
             # ADK writes the rubrics of that time into actual turns; a turn is judged by the case's

@@ -4,7 +4,7 @@ problems."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ from evalgate.errors import Place
 from evalgate.model import Case, Content
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, member, without
+from evalgate.values import Json, JsonObject, elements, member, without
 from .adk_shapes import (
     STRICT,
     ContentWire,
@@ -92,7 +92,7 @@ def expects(name: str, value: Any) -> bool:
 def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = False) -> None:
     """Report a key with an expectation that is not read, with its value. `has_expectations`: the
     agent has other expectations, so that a warning is enough."""
-    text = plain.clip_end(json.dumps(value, ensure_ascii=False), _SHOWN)
+    text = plain.clip_end(json.dumps(value, ensure_ascii=False), 160)
     name = to_snake(key)
     spot = spot.at(key)
     hint = "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
@@ -101,9 +101,6 @@ def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = Fa
         spot.warning("unused-key", f"`{key}` is not read: {text}", hint)
     else:
         spot.error("unknown-key", f"`{key}` is not read, so this would be lost: {text}", hint)
-
-
-_SHOWN = 160
 
 
 class Shape:
@@ -351,15 +348,12 @@ def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
     turn_values = {
         key: raw[key] for key in raw if adk_keys.get(key) in _OF_TURN and raw[key] is not None
     }
-    if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(
-        adk_keys.get, turn_values
-    ):
+    if case.keys().isdisjoint(_TALKS):
+        if "user_content" not in map(adk_keys.get, turn_values):
+            return
         case["conversation"] = [repair_invocation(turn_values, spot)]
         other_keys = without(other_keys, turn_values)
-    if case.keys().isdisjoint(("conversation", "conversation_scenario")):
-        return
-    turns = case.get("conversation")
-    objects = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    objects = [turn for turn in elements(case, "conversation") if isinstance(turn, dict)]
     missing_keys = CASE.known - case.keys()
     for key, name in sorted(other_keys.items()):
         if key in turn_values and _move_to_turn(raw[key], adk_keys[key], objects, spot.at(key)):
@@ -371,6 +365,7 @@ def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
             spot.at(key).unknown_key("a case", near=words.nearest(name, missing_keys, cutoff=0.8))
 
 
+_TALKS = ("conversation", "conversation_scenario")
 _OF_TURN = ("user_content", "final_response", "intermediate_data")
 
 
@@ -381,7 +376,10 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
         return False
     last_turn = turns[-1]
     if last_turn.get(adk_key) is not None:
-        return isinstance(value, str) and _texts(last_turn[adk_key]) == value.strip()
+        parts = elements(last_turn[adk_key], "parts")
+        part_texts = [member(part, "text") for part in parts]
+        text = "\n".join(text for text in part_texts if isinstance(text, str))
+        return isinstance(value, str) and text.strip() == value.strip()
     if adk_key == "final_response" and isinstance(value, str | dict):
         last_turn[adk_key] = repair_content(value, spot, role="model")
     elif adk_key == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
@@ -393,12 +391,6 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
     message = f"`{spot.path[-1]}` is read as the {expectation} of the {turn}; ADK ignores it"
     spot.warning("adk-rejects-name", message)
     return True
-
-
-def _texts(content: Any) -> str:
-    parts = member(content, "parts")
-    texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
 def repair_invocation(raw: Any, spot: Spot) -> Any:
@@ -515,9 +507,7 @@ def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
     # under another name, a call may have its result beside it
     elif isinstance(steps.get("tool_uses"), list):
         tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"))
-        steps.update(
-            {**tool_steps, **{key: steps[key] for key in ("tool_responses",) if key in steps}}
-        )
+        steps.update(without(tool_steps, steps.keys() - {"tool_uses"}))
     if steps.get("invocation_events") is not None and (
         steps.get("tool_uses") or steps.get("tool_responses")
     ):
@@ -589,7 +579,6 @@ def object_in(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
-STREAMED = frozenset({"eval_cases"})
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {
     to_camel(name) for name in EvalCaseWire.model_fields
 }
@@ -608,9 +597,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | Non
                     spot.at(key).unknown_key("a case", near=nearest_name)
             return case.to_model(place=place)
     repaired_case = repair_case(raw, spot)
-    if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(
-        ("conversation", "conversation_scenario")
-    ):
+    if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(_TALKS):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
         spot.error("no-conversation", f"{message}{listed_keys(raw)}")
         return None
@@ -629,18 +616,21 @@ def read_content(raw: Any, spot: Spot, *, role: str) -> Content | None:
     return wire.to_model() if wire else None
 
 
+def read_events(raw: Sequence[Any], spot: Spot) -> list[SessionEventWire]:
+    """The valid ones of the stored events at `spot`, with problems for the others."""
+    events = (read_event(event, spot.at(index)) for index, event in enumerate(raw))
+    return list(filter(None, events))
+
+
 def read_event(raw: Any, spot: Spot) -> SessionEventWire | None:
     """One stored event; None, with a problem, if it is invalid. Its text may stand beside its
     author."""
     if isinstance(raw, dict) and "content" not in raw and isinstance(raw.get("text"), str):
         raw = raw | {"content": raw["text"]}
-    try:
+    with suppress(ValidationError):
         return SessionEventWire.model_validate(raw)
-    except ValidationError:
-        repaired_event = raw
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
-        repaired_event = raw | {
-            "content": repair_content(raw["content"], spot.at("content"), role=role)
-        }
-    return spot.validated(SessionEventWire, repaired_event)
+        content = repair_content(raw["content"], spot.at("content"), role=role)
+        raw = raw | {"content": content}
+    return spot.validated(SessionEventWire, raw)

@@ -167,7 +167,7 @@ def removed(text: str, path: Path) -> str | None:
         return None
     list_span = find(text, path[:-1])
     assert list_span is not None
-    previous_span = find(text, (*path[:-1], number - 1)) if number else None
+    previous_span = find(text, (*path[:-1], number - 1))
     next_span = find(text, (*path[:-1], number + 1))
     if previous_span is not None:
         return f"{text[: previous_span.end]}{text[span.end :]}"
@@ -186,7 +186,9 @@ def _written(text: str, value: Any, *, start: int, old: str) -> str:
     on_lines = "\n" in old or (not old.strip("[]{} \t") and _is_on_lines(text, start))
     if not is_long or not on_lines:
         return _dumps(text, value)
-    lines = _dumps(text, value, indent=_unit(text)).split("\n")
+    first_indent = re.search(r"\n([ \t]+)\S", text)
+    indent = first_indent[1] if first_indent else "  "
+    lines = _dumps(text, value, indent=indent).split("\n")
     return f"{_newline(text)}{_blanks_before(text, start)}".join(lines)
 
 
@@ -208,12 +210,6 @@ def _blanks_before(text: str, at: int) -> str:
     line = text.rfind("\n", 0, at) + 1
     blanks = re.compile(r"[ \t]*").match(text, line)
     return blanks[0] if blanks else ""
-
-
-def _unit(text: str) -> str:
-    """The indentation of one level: the blanks of the first indented line."""
-    match = re.search(r"\n([ \t]+)\S", text)
-    return match[1] if match else "  "
 
 
 def _is_on_lines(text: str, at: int) -> bool:

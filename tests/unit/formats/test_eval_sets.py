@@ -834,6 +834,16 @@ def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, ke
     assert problem.message.startswith(f"`{name}` is not read, so this would be lost: {shown}")
 
 
+def test_an_answer_of_another_type_beside_a_reference_is_reported():
+    turn = {"user_content": SAID, "final_response": {"parts": 5}}
+    case = {"eval_id": "c", "conversation": [turn], "reference": "hello"}
+    reading = parse({"eval_set_id": "s", "eval_cases": [case]})
+    assert {str(p.message) for p in reading.problems} == {
+        '`reference` is not read, so this would be lost: "hello"',
+        "expected a list, found the number 5",
+    }
+
+
 @pytest.mark.parametrize(
     ("key", "value", "severity"),
     [
