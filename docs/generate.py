@@ -247,7 +247,7 @@ def render_variables_table() -> str:
     for name, provider in variables.PROVIDERS.items():
         cells = (
             ", ".join(f"`{each}`" for each in names)
-            for names in (provider.keys_and_settings, provider.endpoints)
+            for names in ((*provider.keys, *provider.settings), provider.endpoints)
         )
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"

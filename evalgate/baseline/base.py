@@ -20,7 +20,8 @@ from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings, of_agents
 from evalgate.criteria import judges
-from evalgate.discovery import agents as discovery_agents, discover, dotenv, project, walk
+from evalgate.discovery import agents as discovery_agents, discover, dotenv, project
+from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
 from evalgate.errors import (
     ConfigError,
@@ -39,7 +40,6 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     CaseStatus,
-    CriterionRule,
     Policy,
     Run,
     Suite,
@@ -191,16 +191,19 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / path, shown_as=path, of="the base")
-    unknown_rules = Sentence("base_rules_incomplete")
+    is_incomplete = settings.policy == "both" and rule_base is None
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown_rules,) if settings.policy == "both" and rule_base is None else (),
+        notes=(Sentence("base_rules_incomplete"),) if is_incomplete else (),
     )
-    origin = history.aged(origin, settings, context)
-    project = BaseProject() if rule_base is None else rule_base.project
-    return _of_results(suites, stored, origin=origin, project=project)
+    return _of_results(
+        suites,
+        stored,
+        origin=history.aged(origin, settings, context),
+        project=BaseProject() if rule_base is None else rule_base.project,
+    )
 
 
 def _of_results(
@@ -262,9 +265,9 @@ def _from_git(
         None if store is None else _of_today(settings, context, store, repo, base.origin, say=say)
     )
     if baseline == "store":
-        unset_text: Wording = "" if lines else Sentence("base_folder_unset")
-        location = unset_text if store is None else store.name
-        searched_text = "; ".join(text for text in (str(location), *lines) if text)
+        unset_text = "" if lines else str(Sentence("base_folder_unset"))
+        texts = (unset_text if store is None else store.name, *lines)
+        searched_text = "; ".join(filter(None, texts))
         not_stored = Sentence("base_not_stored", base.origin.commit[:7], searched_text)
         return _only_stored(suites, base, stored_side, not_stored=not_stored)
     if stored_side is None or base.root is None:
@@ -272,8 +275,8 @@ def _from_git(
     # agents behind a URL are the same on both sides
     stored, origin = stored_side
     stored_keys = {suite.key for suite in stored.run.suites}
-    reusable = {key for key in remote_keys if base.project.name_of(key) in stored_keys}
-    return replace(base, origin=origin, stored=stored, reusable=frozenset(reusable))
+    reusable = frozenset(key for key in remote_keys if base.project.name_of(key) in stored_keys)
+    return replace(base, origin=origin, stored=stored, reusable=reusable)
 
 
 def _of_today(
@@ -301,24 +304,8 @@ def _of_today(
             f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
         )
         return None
-    stored_origin = replace(
-        origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance
-    )
-    return stored, history.aged(stored_origin, settings, context)
-
-
-def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
-    """The criteria that are read from a clock and still decide, by any of the policies."""
-    names = dict.fromkeys(
-        use.name for suite in suites for use in suite.criteria if use.scale.clocked
-    )
-    gating_names = (
-        name
-        for policy in policies
-        for name in names
-        if policy.criteria.get(name, CriterionRule()).gating
-    )
-    return tuple(dict.fromkeys(gating_names))
+    origin = replace(origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance)
+    return stored, history.aged(origin, settings, context)
 
 
 def both_decide(head: Settings, base: Settings | None) -> bool:
@@ -331,14 +318,12 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
     """Head's settings; in a pull request, and if the base's rules decide, with the base's store,
     because a change could prepare another one. If the base's is unknown, a pull request has only
     the store of its door."""
-    if not of_change and (base.settings is None or not both_decide(head, base.settings)):
+    if base.settings is None:
+        folder = head.explicit_options.get("baseline_folder", "")
+        return head.model_copy(update={"baseline_folder": folder}) if of_change else head
+    if not (of_change or both_decide(head, base.settings)):
         return head
-    folder = (
-        head.explicit_options.get("baseline_folder", "")
-        if base.settings is None
-        else base.settings.baseline_folder
-    )
-    return head.model_copy(update={"baseline_folder": folder})
+    return head.model_copy(update={"baseline_folder": base.settings.baseline_folder})
 
 
 def _checked_out(
@@ -360,11 +345,7 @@ def _checked_out(
         problem: Wording = error.message if is_new else error.advice
         return Base(origin=origin, problem=problem, no_agent=is_new)
     context.say(f"base {origin.commit[:7]} ({origin.found_by}) checked out")
-    base_project = BaseProject()
-    root = None
-    no_agent = False
-    base_failed = False
-    notes = [*checkout.notes]
+    origin = origin.with_notes(checkout.notes)
     try:
         base_project = read(settings, checkout.root, suites, context.environ)
         problem, no_agent = _problem(base_project, suites, checkout)
@@ -378,20 +359,22 @@ def _checked_out(
             problem = Sentence("base_agent_edited", settings.agent, workflow)
             no_agent = False
     except EvalgateError as error:
-        problem = Sentence("base_unreadable", error.advice)
-        # only the base knows whose rules decide: if its own must, unknown rules block
-        base_failed = settings.policy != "both"
+        return Base(
+            origin=origin,
+            top=checkout.tree,
+            problem=Sentence("base_unreadable", error.advice),
+            # only the base knows whose rules decide: if its own must, unknown rules block
+            base_failed=settings.policy != "both",
+        )
     if not problem:
-        root = checkout.root
-        notes += _lend(settings, suites, context, base_project, root)
+        origin = origin.with_notes(_lend(settings, suites, context, base_project, checkout.root))
     return Base(
-        origin=origin.with_notes(notes),
-        root=root,
+        origin=origin,
+        root=None if problem else checkout.root,
         top=checkout.tree,
         project=base_project,
         problem=problem,
         no_agent=no_agent,
-        base_failed=base_failed,
     )
 
 
@@ -403,12 +386,12 @@ def _lend(
     root: Path,
 ) -> list[Wording]:
     """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
-    uses = [base_project.agents[suite.key] for suite in suites]
-    pairs = [(suite.agent, use) for suite, use in zip(suites, uses, strict=True)]
+    pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
     for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
         context.say(
             f"the base's agent uses `{path}` of this checkout, because git does not track it"
         )
+    uses = [use for _, use in pairs]
     pythons = opening.missing_pythons(
         uses, root=root, lender=settings.root, environ=context.environ
     )
@@ -445,13 +428,16 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     config = raw_settings.get("config")
     if config and not (root / str(config)).is_file():
         del raw_settings["config"]
-    if raw_settings.get("agent") and not _is_there(str(raw_settings["agent"]), root):
-        # the agent was moved or is new: the base names its own
-        del raw_settings["agent"]
+    if agent := raw_settings.get("agent"):
+        use = agents_module.rule_use(AgentRule.of_short_form(str(agent)))
+        missing = discovery_agents.missing_of(use, discovery_agents.CheckoutView(root))
+        if missing is not None and missing.certain:
+            # the agent was moved or is new: the base names its own
+            del raw_settings["agent"]
     settings = load.load_settings(raw_settings)
     if errors := errors_in(settings.problems):
         raise ConfigError(str(first_of(errors)))
-    tree = walk.Tree(root, exclude=settings.gate_file.exclude, is_base=True)
+    tree = Tree(root, exclude=settings.gate_file.exclude, is_base=True)
     rules, base_keys = _rules(settings, suites, environ, head=head.root, tree=tree)
     sets = {suite.key: suite.eval_set for suite in suites}
     choices, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
@@ -465,13 +451,6 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=base_keys)
 
 
-def _is_there(agent: str, root: Path) -> bool:
-    """True if an agent that a door names may be in this checkout."""
-    use = agents_module.rule_use(AgentRule.of_short_form(agent))
-    missing = discovery_agents.missing_of(use, discovery_agents.CheckoutView(root))
-    return missing is None or not missing.certain
-
-
 def first_of(problems: Sequence[Problem]) -> Wording:
     """The first problem with its place, and the number of the others."""
     first_problem = problems[0]
@@ -483,30 +462,32 @@ def first_of(problems: Sequence[Problem]) -> Wording:
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key for each of head's files that is a renamed file of the base: at least half of
     the base file's cases ask the same in it, and no other file shares more of them."""
-    base_file_keys = {suite.key for suite in base_suites}
-    head_file_keys = {suite.key for suite in head_suites}
+    base_files, head_files = (
+        {suite.key: suite for suite in suites} for suites in (base_suites, head_suites)
+    )
     removed_files = {
-        suite.key: _questions(suite)
-        for suite in base_suites
-        if suite.key not in head_file_keys and suite.cases
+        key: _questions(suite)
+        for key, suite in base_files.items()
+        if key not in head_files and suite.cases
     }
     base_keys: dict[str, str] = {}
-    for suite in head_suites:
-        if suite.key in base_file_keys:
+    for head_key, suite in head_files.items():
+        if head_key in base_files:
             continue
         questions = _questions(suite)
         overlaps = {
             key: len(questions & base_questions) for key, base_questions in removed_files.items()
         }
         best_key = max(overlaps, key=lambda key: overlaps[key], default="")
-        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]) > 0:
-            base_keys[suite.key] = best_key
+        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]):
+            base_keys[head_key] = best_key
             del removed_files[best_key]
     return base_keys
 
 
-def under_names(suites: Iterable[Suite], names: Mapping[str, str]) -> tuple[Suite, ...]:
-    """The suites, with other names of these files."""
+def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> tuple[Suite, ...]:
+    """The base's suites by head's names of their files. `renamed`: see `BaseProject`."""
+    names = {base_key: head_key for head_key, base_key in renamed.items()}
     return tuple(
         replace(suite, key=names[suite.key]) if suite.key in names else suite for suite in suites
     )
@@ -561,14 +542,10 @@ def _rules(
     cases in them (`head_suites`) or moved them."""
     try:
         prepared = project.prepare(settings, environ=environ, tree=tree)
-        prepared_suites = prepared.suites
-        unread = prepared.unread
-        problems = prepared.of_files
     except NothingToDo:
-        prepared_suites = ()
-        unread = ()
-        problems = ()
-    base_keys = {suite.key for suite in (*prepared_suites, *unread)}
+        prepared = Project(settings=settings, suites=(), problems=())
+    prepared_suites = (*prepared.suites, *prepared.unread)
+    base_keys = {suite.key for suite in prepared_suites}
     missing_suites = [suite for suite in head_suites if suite.key not in base_keys]
     unselected = (
         _unselected(settings, missing_suites, head=head, tree=tree)
@@ -582,20 +559,17 @@ def _rules(
     selection_codes = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         problem
-        for problem in errors_in((*problems, *more_problems))
+        for problem in errors_in((*prepared.of_files, *more_problems))
         if problem.code not in selection_codes
     )
     faulty_files = {error.place.file for error in errors if error.place is not None}
-    suites = tuple(
-        sorted((*prepared_suites, *unread, *unselected_suites), key=lambda suite: suite.key)
-    )
+    suites = sorted((*prepared_suites, *unselected_suites), key=lambda suite: suite.key)
     renamed = renames(suites, head_suites)
-    names = {base_key: head_key for head_key, base_key in renamed.items()}
-    head_named_suites = under_names(suites, names)
+    head_named_suites = under_head_names(suites, renamed)
     rules = BaseRules(
         suites=head_named_suites,
-        policy=load.policy_of(settings, suites, names=names),
-        unread=frozenset(suite.key for suite in unread),
+        policy=load.policy_of(settings, head_named_suites, renamed=renamed),
+        unread=frozenset(suite.key for suite in prepared.unread),
         unruled=frozenset(
             suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
         ),
@@ -697,9 +671,8 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
         or agents_module.is_remote(head_agent)
     ):
         return False
-    is_same = head_agent.key == base_agent.key
     return (
-        is_same
+        head_agent.key == base_agent.key
         and of_agents(settings) == of_agents(base_settings)
         and _needs(head_agent, settings.root) == _needs(head_agent, base_settings.root)
     )
@@ -761,8 +734,9 @@ def _base_cases(base: Base) -> set[CaseKey]:
 
 def _stored_suites(base: Base) -> tuple[Suite, ...]:
     """The suites of the stored results, by head's names of their files."""
-    names = {base_key: head_key for head_key, base_key in base.project.renamed.items()}
-    return () if base.stored is None else under_names(base.stored.run.suites, names)
+    if base.stored is None:
+        return ()
+    return under_head_names(base.stored.run.suites, base.project.renamed)
 
 
 def unpaired(
@@ -805,7 +779,7 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     }
 
 
-def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[Wording]:
+def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterable[Wording]:
     """A note for each agent that ran in another environment. For reruns only if both sides have the
     same agent, because a changed agent may have changed it. For stored results always. `reused`:
     the suites with reused stored trials."""
@@ -820,7 +794,7 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
         if base.stored and head_suite.key in reused and head_suite.key in stored_keys:
             stored_environment = base.stored.run.agents.get(stored_keys[head_suite.key], {})
             notes += _other_environment(stored_environment, head_environment, is_same=False)
-    yield from dict.fromkeys(notes)
+    return dict.fromkeys(notes)
 
 
 def details_of(
@@ -874,9 +848,7 @@ DEEPENING = (50, 500, 5000)
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
-def pick_base(
-    repo: Repository, *, base: str, event_base: str, environ: Environ | None = None
-) -> BaseOrigin:
+def pick_base(repo: Repository, *, base: str, event_base: str, environ: Environ) -> BaseOrigin:
     """The base of the checked out commit, fetched if the repository lacks it. It is found by
     `merge-base` of the base branch and head, `base` (the tip of the base branch, if there is no
     merge base; a note has the reason), or `given` (a commit or tag that the user named).
@@ -894,9 +866,9 @@ def pick_base(
     event_base = event_base if git.is_full_sha(event_base) else ""
     # the real parents, even if a shallow clone lacks them
     parents, subject = parse_commit(repo.run_bytes("cat-file", "commit", head_sha))
-    variables = environ or {}  # the runner reports if head is GitHub's test merge
-    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", variables.get("GITHUB_REF", "")) is not None
-    is_tested = is_merge_ref and variables.get("GITHUB_SHA") == head_sha and len(parents) == 2
+    # the runner reports if head is GitHub's test merge
+    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
+    is_tested = is_merge_ref and environ.get("GITHUB_SHA") == head_sha and len(parents) == 2
     if is_tested or (is_test_merge(parents, subject) and parents[0] == event_base):
         _ensure(repo, parents[0])
         return _origin(parents[0], "merge-base")
@@ -977,11 +949,9 @@ def _default_branch(repo: Repository) -> str:
     name."""
     remote = repo.remote.name
     if not remote:
-        branch = next(
-            (name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), ""
-        )
-        if branch:
-            return branch
+        for name in ("main", "master"):
+            if repo.resolve(f"refs/heads/{name}"):
+                return name
         raise UnavailableError(
             "nothing to compare with: no base commit is set, and the repository has no remote",
             hint="Set `base`: a branch, a tag or a commit.",
@@ -1097,8 +1067,8 @@ class BaseCheckout:
 
     tree: Path
     root: Path
-    notes: tuple[Wording, ...] = ()
-    problem: Wording = ""
+    notes: tuple[Wording, ...]
+    problem: Wording
 
 
 class NoSuchFolder(UnavailableError):  # noqa: N818 - named after the problem
@@ -1132,7 +1102,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         files = [
             name
             for name in _listed(repo, tree, "--", ":(attr:filter=lfs)")
-            if _holds_pointer(tree / name)
+            if is_pointer(tree / name)
         ]
         missing_files = [
             name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)
@@ -1209,22 +1179,18 @@ def differs(path: str, root: Path, head: Path) -> bool:
     )
 
 
-def is_pointer(content: bytes) -> bool:
-    """True if `content` is a Git LFS pointer, which replaces the file itself."""
-    return len(content) <= LONGEST_POINTER and _POINTER.match(content) is not None
-
-
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
     output = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
     return [entry for entry in output.decode("utf-8", "surrogateescape").split("\0") if entry]
 
 
-def _holds_pointer(path: Path) -> bool:
+def is_pointer(path: Path) -> bool:
+    """True if the file is a Git LFS pointer, which replaces the file itself."""
     try:
         return (
             not path.is_symlink()
             and path.stat().st_size <= LONGEST_POINTER
-            and is_pointer(path.read_bytes())
+            and _POINTER.match(path.read_bytes()) is not None
         )
     except OSError:
         return False
@@ -1233,7 +1199,7 @@ def _holds_pointer(path: Path) -> bool:
 def _is_filled(path: Path) -> bool:
     """True if the user's checkout has the content at `path` that the base's lacks."""
     try:
-        return any(path.iterdir()) if path.is_dir() else path.is_file() and not _holds_pointer(path)
+        return any(path.iterdir()) if path.is_dir() else path.is_file() and not is_pointer(path)
     except OSError:
         return False
 

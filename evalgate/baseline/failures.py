@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,16 +123,12 @@ class _Causes:
         ):
             return None
         head = self._head.get(key.suite)
-        agent_keys = (
-            suite.agent.key,
-            "" if head is None else head.agent.key,
-        )
+        head_agent = None if head is None else head.agent
+        agent_keys = (suite.agent.key, "" if head_agent is None else head_agent.key)
         if agent_keys not in self._environments:
-            self._environments[agent_keys] = self._environment(
-                suite.agent, None if head is None else head.agent
-            )
-        if self._environments[agent_keys]:
-            return self._environments[agent_keys]
+            self._environments[agent_keys] = self._environment(suite.agent, head_agent)
+        if environment := self._environments[agent_keys]:
+            return environment
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return Sentence("cause_questions")
         inputs = [
@@ -183,11 +179,12 @@ class _Causes:
         for name in (name for name, possible in is_possible.items() if possible):
             head_value = getattr(head_settings, name)
             base_value = getattr(base_settings, name)
-            is_tighter = head_value and (head_value < base_value or not base_value)
             if name == "isolation":
                 is_tighter = head_value != base_value
             elif name == "concurrency":
                 is_tighter = head_value > base_value
+            else:
+                is_tighter = head_value and (head_value < base_value or not base_value)
             if is_tighter:
                 texts = [
                     f"{setting:g}" if isinstance(setting, int | float) else setting
@@ -197,12 +194,12 @@ class _Causes:
         if failure.kind in ANSWERING or "`tools: " in failure_text:
             assert self._base.root is not None
             rule = head_settings.gate_file.tools
-            files = [path for path in (rule.mocks, rule.cassettes) if path]
-            base_value, head_value = (
+            files = list(filter(None, (rule.mocks, rule.cassettes)))
+            digests = {
                 toolbox.digest(root, files) for root in (self._base.root, head_settings.root)
-            )
+            }
             if rule != base_settings.gate_file.tools or (
-                toolbox.mode_of(head_settings) is not ToolMode.LIVE and base_value != head_value
+                toolbox.mode_of(head_settings) is not ToolMode.LIVE and len(digests) > 1
             ):
                 yield Sentence("cause_tools")
 
@@ -250,26 +247,26 @@ def _changed(
     base_files, head_files = (
         dict.fromkeys(discovery_agents.code_files(checkout)) for checkout in (root, head)
     )
-    dependency_files, added_files = (
-        [path for path in paths if DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
-        for paths in (base_files, [path for path in head_files if path not in base_files])
-    )
+    dependency_files = requirements_in(base_files)
     yield from (path for path in dependency_files if baseline_base.differs(path, root, head))
     if not is_shared:
         return
-    yield from added_files if dependency_files else ()
-    tops = sorted(
-        {
-            path.rpartition("/")[0]
-            for path in dependency_files
-            if _PACKAGE.fullmatch(path.rpartition("/")[2])
-        }
-    )
+    if dependency_files:
+        yield from requirements_in(path for path in head_files if path not in base_files)
+    package_files = (path.rpartition("/") for path in dependency_files)
+    tops = sorted({folder for folder, _, name in package_files if _PACKAGE.fullmatch(name)})
     for top in (f"{name}/".removeprefix("/") for name in tops):
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
-        package_files = [path for path in {**base_files, **head_files} if path.startswith(folder)]
-        if not any(base_folder.startswith(folder) for base_folder in base_folders):
-            yield from (path for path in package_files if baseline_base.differs(path, root, head))
+        if any(base_folder.startswith(folder) for base_folder in base_folders):
+            continue
+        for path in {**base_files, **head_files}:
+            if path.startswith(folder) and baseline_base.differs(path, root, head):
+                yield path
+
+
+def requirements_in(paths: Iterable[str]) -> list[str]:
+    """The files that list dependencies."""
+    return [path for path in paths if DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
 
 
 # --- head beside base -----------------------------------------------------------------------------
@@ -368,14 +365,15 @@ def _base_problem(
     if not base.trials or (head.truncated and not case_keys[0] & case_keys[1]):
         return Sentence("base_without_results"), False
     failures = [
-        (trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None
+        (trial.own_failure, trial.failure) for trial in base.trials if trial.failure is not None
     ]
     if len(failures) < len(base.trials):
         return "", False
-    other_failures = [failure for failure, is_own in failures if not is_own]
-    if other_failures:
-        return Sentence("base_did_not_run", other_failures[0].summary), False
-    return Sentence("base_broken", failures[0][0].kind, failures[0][0].summary), True
+    for is_own, failure in failures:
+        if not is_own:
+            return Sentence("base_did_not_run", failure.summary), False
+    _, failure = failures[0]
+    return Sentence("base_broken", failure.kind, failure.summary), True
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[Wording, ...]:

@@ -8,7 +8,8 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from datetime import date
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -44,9 +45,11 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
+from evalgate.results import history as results_history
+from evalgate.results.history import History
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
-from . import base as baseline_base, failures
+from . import base as baseline_base, failures, quarantine
 from .base import Base, BaseProject, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
@@ -86,6 +89,11 @@ class Rules:
         )
         return replace(self, books=tuple(books))
 
+    def on(self, today: date) -> Rules:
+        """The rules on a day, with the checkout's own quarantine."""
+        cases = quarantine.of_checkout(self.settings, self.suites, today=today)
+        return self.with_quarantined(cases)
+
 
 def in_force(
     head_settings: Settings,
@@ -123,6 +131,21 @@ def in_force(
     if base is not None and compared is not None:
         suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
+
+
+def open_history(
+    rules: Rules, head_settings: Settings, base: Base | None, context: Context
+) -> tuple[Rules, History]:
+    """The history of base runs; the rules with the quarantine that it allows, and with the problems
+    of both. `base`: see `in_force`."""
+    # a run of the base branch uses its own store
+    settings = head_settings if context.on_base_branch else rules.settings
+    history = results_history.open_history(settings, context)
+    cases, notices = quarantine.in_force(
+        head_settings, rules.suites, base, context, past=history.past
+    )
+    problems = (*rules.problems, *history.problems, *notices)
+    return replace(rules.with_quarantined(cases), problems=problems), history
 
 
 def _head_rules(
@@ -176,11 +199,13 @@ def _both_rules(
         deviations=policy.deviations,
     )
     file_edits = tuple(_file_edits(base_settings, head_settings, (*rules.suites, *suites)))
-    edited_metrics = _metric_files(suites, head_settings.root).intersection(
-        edit.subject for edit in file_edits
-    )
+    metric_files = _metric_files(suites, head_settings.root)
     common = _CommonCriteria(
-        suites, base_suites, rules, both_decide=both_decide, are_metrics_edited=bool(edited_metrics)
+        suites,
+        base_suites,
+        rules,
+        both_decide=both_decide,
+        are_metrics_edited=any(edit.subject in metric_files for edit in file_edits),
     )
     decisive_edits = (*_policy_edits(base_policy, policy, head_keys), *common.edits)
     books = [RuleBook(policy=policy)]
@@ -205,21 +230,14 @@ def _with_base_code(
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
     replace the base's. See `in_force`."""
-    edited_files = {edit.subject for edit in rules.edits.edits}
     base_rules = base.project.rules
-    if (
-        compared.root is None
-        or compared.problem
-        or compared.origin.commit != base.origin.commit
-        or base_rules is None
-    ):
+    if compared.root is None or compared.origin.commit != base.origin.commit or base_rules is None:
         return suites
     base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
     root = rules.settings.root
-    is_edited = not edited_files.isdisjoint(_metric_files(suites, root))
-    edited_digest = fingerprints.digest(
-        [(name, _file_text(root, name)) for name in sorted(room_files(suites, root))]
-    )
+    metric_files = _metric_files(suites, root)
+    is_edited = any(edit.subject in metric_files for edit in rules.edits.edits)
+    edited_digest = _digest_of_files(root, room_files(suites, root))
 
     def with_commit(use: CriterionUse, key: str) -> CriterionUse:
         is_same = any(
@@ -246,9 +264,12 @@ def _dropped(
     """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
     selects."""
     selected_keys = {suite.key for suite in suites}
-    other_keys = (suite.key for suite in rules.suites if suite.key not in selected_keys)
-    dropped_keys = {key for key in other_keys if (head_settings.root / key).is_file()}
-    if not dropped_keys:
+    dropped_suites = [
+        suite
+        for suite in rules.suites
+        if suite.key not in selected_keys and (head_settings.root / suite.key).is_file()
+    ]
+    if not dropped_suites:
         return ()
     gate_file = head_settings.gate_file.model_copy(
         update={"exclude": base_settings.gate_file.exclude}
@@ -261,11 +282,7 @@ def _dropped(
     base_selection = head_settings.model_copy(update={**selection, "gate_file": gate_file})
     all_suites = project.prepare(base_selection, environ=environ).set_apart().suites
     suites_by_key = {suite.key: suite for suite in all_suites}
-    return tuple(
-        suites_by_key.get(key) or _lost_suite(suite)
-        for suite in rules.suites
-        if (key := suite.key) in dropped_keys
-    )
+    return tuple(suites_by_key.get(suite.key) or _lost_suite(suite) for suite in dropped_suites)
 
 
 def _lost_suite(base_suite: Suite) -> Suite:
@@ -393,19 +410,16 @@ def _options(use: CriterionUse) -> dict[str, object]:
 def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
     `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
-    sound_keys = {
-        suite.key
-        for suite in rules.suites
-        if suite.cases
-        and suite.key not in rules.unruled
-        and not baseline_base.is_unknown(suite.agent)
-    }
     broken_keys = {
         suite.key for suite in suites if suite.problem or suite.agent.is_absent
     } - policy.advisory
-    if not policy.fail_on or broken_keys.isdisjoint(sound_keys):
-        return policy
-    return policy.blocking()
+    is_broken = any(
+        suite.cases
+        and suite.key in broken_keys - rules.unruled
+        and not baseline_base.is_unknown(suite.agent)
+        for suite in rules.suites
+    )
+    return policy.blocking() if policy.fail_on and is_broken else policy
 
 
 def _unknown_rules(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
@@ -413,9 +427,9 @@ def _unknown_rules(settings: Settings, base: Base | None, hint: str) -> Iterator
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
     if base.problem and settings.policy != "both":
-        message = "could not check whether this change relaxes the base's rules"
-        # otherwise the comparison reports it
-        message += "" if base.base_failed else f": {base.problem}"
+        # the comparison reports a failed base
+        reason = "" if base.base_failed else f": {base.problem}"
+        message = f"could not check whether this change relaxes the base's rules{reason}"
         yield errors.warning(UNCHECKED_RULES, message, hint=hint)
     elif base.problem:
         message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
@@ -657,13 +671,16 @@ def _measuring_files(settings: Settings, suites: Iterable[Suite]) -> Iterator[st
     yield from (suite.criteria_source.file for suite in suites)
 
 
-def measurement_paths(settings: Settings, suites: Collection[Suite]) -> frozenset[str]:
+def measurement_paths(
+    settings: Settings, suites: Collection[Suite], *, name_of: Callable[[str], str] = str
+) -> frozenset[str]:
     """The absolute paths of a checkout's files and folders that define the measurement of agents,
-    or replace a tool or an agent. The targets of links are included."""
+    or replace a tool or an agent. The targets of links are included. `name_of`: the checkout's name
+    of a suite's file."""
     tools = settings.gate_file.tools
     names = {*_measuring_files(settings, suites), tools.cassettes, tools.mocks}
     for suite in suites:
-        names |= {suite.key, *_recording_files(suite.agent, settings.root)}
+        names |= {name_of(suite.key), *_recording_files(suite.agent, settings.root)}
     root = os.path.realpath(settings.root)
     paths = {os.path.normpath(f"{root}/{name}") for name in names - {""}}
     return frozenset(paths.union(map(os.path.realpath, paths))) - {root}
@@ -686,17 +703,16 @@ def _file_text(root: Path, name: str) -> str:
     return _digest(path) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
 
 
+def _digest_of_files(root: Path, names: Iterable[str]) -> str:
+    return fingerprints.digest([(name, _file_text(root, name)) for name in sorted(names)])
+
+
 def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
     """Edited recordings that replace an agent. Nobody but the change's author confirms them."""
     uses = {suite.agent.key: suite.agent for suite in suites}
     for use in uses.values():
         base_digest, head_digest = (
-            fingerprints.digest(
-                [
-                    (path, _file_text(settings.root, path))
-                    for path in sorted(_recording_files(use, settings.root))
-                ]
-            )[:8]
+            _digest_of_files(settings.root, _recording_files(use, settings.root))[:8]
             for settings in (base, head)
         )
         if base_digest != head_digest:
@@ -738,11 +754,8 @@ _LONGEST_NAME = 100
 def room_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
     """The files of a change without which a custom metric that it edits does not run: the metric's,
     and the lists of dependencies."""
-    return _metric_files(suites, root).union(
-        path
-        for path in discovery_agents.code_files(root)
-        if failures.DEPENDENCIES.fullmatch(path.rpartition("/")[2])
-    )
+    files = discovery_agents.code_files(root)
+    return _metric_files(suites, root).union(failures.requirements_in(files))
 
 
 def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
@@ -853,7 +866,6 @@ def settings_in_force(
     settings that are not in force."""
     if base is None or context is None:
         return settings, ()
-    base_side = _BaseSettings.of(base)
     names: tuple[str, ...] = ()
     # outside pull requests these settings are the user's own; in a pull request there is a base,
     # even with errors
@@ -861,22 +873,18 @@ def settings_in_force(
         names += OF_DOORS
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
-    trusted_settings = {name: _trusted(settings, name, base_side.settings) for name in names}
+    base_settings, _ = _gate_file_settings(base)
+    trusted_settings = {name: _trusted(settings, name, base_settings) for name in names}
     of_action = config.names_with(Settings, Door.ACTION)
-    notices = [
-        *base_side.notices(
-            settings,
-            trusted_settings,
-            lambda name: (
-                config_settings.input_name(name),
-                settings.place_of(name),
-                HINT_INPUT if name in of_action else HINT,
-            ),
-        )
-    ]
+
+    def describe(name: str) -> tuple[str, Place | None, str]:
+        hint = HINT_INPUT if name in of_action else HINT
+        return config_settings.input_name(name), settings.place_of(name), hint
+
+    notices = [*_notices(base, settings, trusted_settings, describe)]
     judge = settings.gate_file.judge
     if names:
-        judge, judge_notices = _judge(settings, base_side, is_guarded=context.is_pull_request)
+        judge, judge_notices = _judge(settings, base, is_guarded=context.is_pull_request)
         notices += judge_notices
     if not notices:
         return settings, ()
@@ -899,7 +907,7 @@ def suites_in_force(
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
-    pairs = [_with_client_options(suite, base, _BaseSettings.of(base)) for suite in suites]
+    pairs = [_with_client_options(suite, base) for suite in suites]
     return tuple(suite for suite, _ in pairs), tuple(
         problem for _, problems in pairs for problem in problems
     )
@@ -933,49 +941,40 @@ def judge_keys(
     ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
 
 
-@dataclass(frozen=True, slots=True)
-class _BaseSettings:
+def _gate_file_settings(base: Base) -> tuple[Settings | None, str]:
     """The settings of the base's evalgate.yml; None with a reason if they are not in force."""
-
-    settings: Settings | None
-    reason: str
-
-    @classmethod
-    def of(cls, base: Base) -> _BaseSettings:
-        base_settings = base.project.settings
-        if base_settings is None:
-            return cls(
-                None,
-                f"the base's evalgate.yml is not known ({base.problem}), so it is treated as missing",
-            )
-        return (
-            cls(base_settings, "")
-            if base_settings.places is not None
-            else cls(None, "the base has no evalgate.yml yet")
+    settings = base.project.settings
+    if settings is None:
+        reason = (
+            f"the base's evalgate.yml is not known ({base.problem}), so it is treated as missing"
         )
+        return None, reason
+    return (settings, "") if settings.places else (None, "the base has no evalgate.yml yet")
 
-    def notices(
-        self,
-        head: object,
-        trusted: Json,
-        describe: Callable[[str], tuple[str, Place | None, str]],
-    ) -> Iterator[Problem]:
-        """A notice about each of head's settings that differs from the one in force (`trusted`).
-        `describe`: its name for users, its place, and a hint."""
-        for setting, value in trusted.items():
-            if getattr(head, setting) == value:
-                continue
-            head_text = _quoted(getattr(head, setting))
-            name, place, hint = describe(setting)
-            if self.settings is not None:
-                message = (
-                    f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
-                    f"not this change's ({head_text})"
-                )
-            else:
-                suffix = f"; the value in force is {_quoted(value)}" if value else ""
-                message = f"`{name}` of this change's evalgate.yml ({head_text}) does not count: {self.reason}{suffix}"
-            yield errors.note(SETTING_OF_BASE, message, place, hint)
+
+def _notices(
+    base: Base,
+    head: object,
+    trusted: Json,
+    describe: Callable[[str], tuple[str, Place | None, str]],
+) -> Iterator[Problem]:
+    """A notice about each of head's settings that differs from the one in force (`trusted`).
+    `describe`: its name for users, its place, and a hint."""
+    base_settings, reason = _gate_file_settings(base)
+    for setting, value in trusted.items():
+        head_value = getattr(head, setting)
+        if head_value == value:
+            continue
+        name, place, hint = describe(setting)
+        if base_settings is not None:
+            message = (
+                f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
+                f"not this change's ({_quoted(head_value)})"
+            )
+        else:
+            suffix = f"; the value in force is {_quoted(value)}" if value else ""
+            message = f"`{name}` of this change's evalgate.yml ({_quoted(head_value)}) does not count: {reason}{suffix}"
+        yield errors.note(SETTING_OF_BASE, message, place, hint)
 
 
 def _quoted(value: Any) -> str:
@@ -1014,35 +1013,28 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _judge(
-    settings: Settings, base_side: _BaseSettings, *, is_guarded: bool
-) -> tuple[JudgeRule, list[Problem]]:
+def _judge(settings: Settings, base: Base, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
     """The change's judges with the base's budget. If they are guarded, address and key are the
     base's; if the base has no evalgate.yml yet, the change's are used for a known provider."""
     head_judge = settings.gate_file.judge
-    base_judge = JudgeRule() if base_side.settings is None else base_side.settings.gate_file.judge
+    base_settings, reason = _gate_file_settings(base)
+    base_judge = JudgeRule() if base_settings is None else base_settings.gate_file.judge
     trusted_options: dict[str, Any] = (
         {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
     )
-    if is_guarded and not (
-        base_side.settings is None and models.is_of_provider(head_judge.base_url)
-    ):
+    if is_guarded and not (base_settings is None and models.is_of_provider(head_judge.base_url)):
         trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
-    notices = [
-        *base_side.notices(
-            head_judge,
-            trusted_options,
-            lambda name: (f"judge.{name}", settings.place_of("judge", name), HINT),
-        )
-    ]
+
+    def describe(name: str) -> tuple[str, Place | None, str]:
+        return f"judge.{name}", settings.place_of("judge", name), HINT
+
+    notices = [*_notices(base, head_judge, trusted_options, describe)]
     names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
-    if is_guarded and base_side.settings is None and not notices and names:
+    if is_guarded and base_settings is None and not notices and names:
         description = words.listed(
             f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
         )
-        message = (
-            f"the judge of this change's evalgate.yml is asked ({description}): {base_side.reason}"
-        )
+        message = f"the judge of this change's evalgate.yml is asked ({description}): {reason}"
         hint = "It counts because it is asked at a known provider's own address."
         notices.append(errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint))
     return head_judge.model_copy(update=trusted_options), notices
@@ -1051,10 +1043,9 @@ def _judge(
 # --- how models are reached ----------------------------------------------------------------------
 
 
-def _with_client_options(
-    suite: Suite, base: Base, base_side: _BaseSettings
-) -> tuple[Suite, list[Problem]]:
+def _with_client_options(suite: Suite, base: Base) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
+    base_settings, _ = _gate_file_settings(base)
     base_suite = base.project.suites.get(suite.key)
     uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
     problems: list[Problem] = []
@@ -1070,11 +1061,8 @@ def _with_client_options(
 
     criteria = []
     for use in suite.criteria:
-        base_config = (
-            _config_of(uses[use.name])
-            if use.name in uses
-            else _rule_config(use, base_side.settings)
-        )
+        base_use = uses.get(use.name)
+        base_config = _config_of(base_use) if base_use else _rule_config(use, base_settings)
         config = settled(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
         if config != _config_of(use):
             judge = {**use.options["judge_model_options"], "judge_model_config": config}
@@ -1082,12 +1070,9 @@ def _with_client_options(
             use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
         criteria.append(use)
     simulator = suite.simulator
-    base_settings = base_side.settings
     if simulator.config is not None:
         rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_config = (
-            (base_suite.simulator.config if base_suite is not None else None) or rule or {}
-        )
+        base_config = (None if base_suite is None else base_suite.simulator.config) or rule or {}
         subject = f"the simulated users of {suite.key}"
         config = settled(simulator.config, base_config, subject, simulator.place)
         simulator = replace(simulator, config=config)

@@ -335,8 +335,8 @@ def show_suites(with_cases: bool, **values: Any) -> int:
     for library in prepared.libraries:
         for line in library.lines(measured_files=measured_files):
             cli.tell(line)
-    cases = sum(estimate.cases for estimate in estimates)
-    trials = sum(estimate.trials for estimate in estimates)
+    cases = sum(len(suite.cases) for suite in prepared.suites)
+    trials = cases * settings.runs
     judge_calls = sum(estimate.judge_calls for estimate in estimates)
     judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
@@ -381,7 +381,7 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
     judges = (
         f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
     )
-    size = f"{estimate.cases} ({words.counted(estimate.turns, 'turn')})"
+    size = f"{len(suite.cases)} ({words.counted(estimate.turns, 'turn')})"
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",

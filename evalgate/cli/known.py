@@ -27,6 +27,7 @@ from evalgate.reports import view, wording
 from evalgate.reports.phrases import phrase
 from evalgate.results import kept
 from evalgate.results.kept import KeptRun
+from evalgate.results.labels import UNSTABLE
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 from . import commands
@@ -191,7 +192,7 @@ def show_last_run() -> bool:
     failed_ids = [
         case.case_id
         for case in unpassed_cases
-        if case.kind is VerdictKind.FAIL and case.label not in edit.UNACCEPTABLE
+        if case.kind is VerdictKind.FAIL and case.label not in UNSTABLE
     ]
     rows = wording.commands_after(
         [*failed_ids, *(case.case_id for case in unpassed_cases)], failed_ids

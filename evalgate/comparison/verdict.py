@@ -199,10 +199,10 @@ class _ThresholdGate:
         not run, except quarantined ones and those that do not block."""
         policy = self.policy
         is_advisory = suite.key in policy.advisory
-        if suite.problem:
-            kind, reason = VerdictKind.NOT_MEASURED, suite.problem
+        if problem := suite.problem:
+            kind = VerdictKind.NOT_MEASURED
             return SuiteVerdict(
-                suite=suite.key, kind=kind, cases=(), reason=reason, advisory=is_advisory
+                suite=suite.key, kind=kind, cases=(), reason=problem, advisory=is_advisory
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
         counted_cases = [case for case in case_verdicts if case.key not in policy.quarantined]

@@ -59,8 +59,7 @@ def load_settings(raw_settings: Json) -> Settings:
         ) from error
     reading = _read_gate_file(root, door_settings.config)
     path_problems = dict(_path_problems(root, reading))
-    usable_settings = without(reading.raw_settings, path_problems)
-    settings = _validate({**usable_settings, **raw_settings})
+    settings = _validate({**without(reading.raw_settings, path_problems), **raw_settings})
     for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(settings, name))
         reason = places.refusal_reason(root, path, trusted=True) if path else ""
@@ -70,11 +69,8 @@ def load_settings(raw_settings: Json) -> Settings:
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
     refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
-    default_rules = GateFile()
     changed_rules: JsonObject = {
-        name: getattr(default_rules, name)
-        for name in path_problems
-        if name in GateFile.model_fields
+        name: getattr(GateFile(), name) for name in path_problems.keys() & GateFile.model_fields
     }
     if settings.agent:
         changed_rules["agents"] = [AgentRule.of_short_form(settings.agent)]
@@ -109,16 +105,18 @@ def render_command(settings: Settings, *, folder: str) -> str:
 
 
 def policy_of(
-    settings: Settings, suites: Iterable[Suite], *, names: Mapping[str, str] = MappingProxyType({})
+    settings: Settings,
+    suites: Iterable[Suite],
+    *,
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> Policy:
     """The policy for these suites. If several rules of evalgate.yml match a suite, the last one
-    wins. `names`: the policy's names for suites, if they differ."""
+    wins. `renamed`: the names of suites in evalgate.yml, if they differ."""
     rates: dict[str, float] = {}
     advisory: set[str] = set()
-    for suite in suites:
-        key = names.get(suite.key, suite.key)
+    for key in (suite.key for suite in suites):
         for rule in settings.gate_file.suites:
-            if not places.matches(suite.key, rule.match):
+            if not places.matches(renamed.get(key, key), rule.match):
                 continue
             if rule.pass_rate is not None:
                 rates[key] = rule.pass_rate
@@ -281,7 +279,7 @@ def line_of_input(name: str, value: str) -> str:
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line has this setting: `evalgate run --{input_name}`."
-    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    lines = config_settings.split_lines(value)
     text = json.dumps(lines) if len(lines) > 1 else value
     document = yaml.load(f"{input_name}: {text}", file="")
     parsed_value = None if isinstance(document, Problem) else document.raw[input_name]
@@ -293,7 +291,7 @@ def _read_setting(key: str, value: Any, settings: JsonObject, place: Place) -> I
     """Add a setting of the file to `settings`, if it is one; its problems."""
     name = key.replace("-", "_")
     if name not in config.names_with(Settings, Door.FILE):
-        yield _unknown_setting(key, place)
+        yield _unknown_setting(key, name, place)
         return
     try:
         Settings.model_validate({name: value})
@@ -307,27 +305,24 @@ def _read_setting(key: str, value: Any, settings: JsonObject, place: Place) -> I
     settings[name] = value
 
 
-def _unknown_setting(key: str, place: Place) -> Problem:
-    setting = key.replace("-", "_")
+def _unknown_setting(key: str, setting: str, place: Place) -> Problem:
     name = config_settings.input_name(setting)
     if replacement := config_settings.REMOVED.get(setting):
-        return errors.error(
-            "removed-setting", f"the setting `{key}` was removed", place, replacement
-        )
+        message = f"the setting `{key}` was removed"
+        return errors.error("removed-setting", message, place, replacement)
+    message = f"unknown setting `{key}`"
+    names = config.names_with(Settings, Door.FILE)
+    keys = [*GateFile.model_fields, *map(config_settings.input_name, names)]
+    hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
     if setting in config_settings.NAMES:
-        doors = config.fact(Settings.model_fields[setting], Door)
+        message = f"`{key}` cannot be set in evalgate.yml"
         phrases = {
             Door.CLI: f"`--{name}` of the command",
             Door.ACTION: f"the input `{name}` of the action",
         }
+        doors = config.fact(Settings.model_fields[setting], Door)
         hint = f"Use {' or '.join(phrases[door] for door in doors)}."
-        return errors.error(
-            "unknown-setting", f"`{key}` cannot be set in evalgate.yml", place, hint
-        )
-    names = config.names_with(Settings, Door.FILE)
-    keys = [*GateFile.model_fields, *map(config_settings.input_name, names)]
-    hint = words.did_you_mean(key, keys, fallback=f"Known keys: {', '.join(keys)}.")
-    return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
+    return errors.error("unknown-setting", message, place, hint)
 
 
 def _rule_problem(fault: ErrorDetails, locate: Locator) -> Problem:

@@ -452,6 +452,12 @@ class Settings(BaseModel):
         """The rules for scoring, simulation and verdicts."""
         return deviations.under(adk_compat=self.adk_compat)
 
+    def with_options(self, **values: object) -> Settings:
+        """The settings with these values, as if the door had set them: they apply to the base,
+        too."""
+        options = {**self.explicit_options, **values}
+        return self.model_copy(update={**values, "explicit_options": options})
+
     def locate(self, *path: str | int) -> Place:
         """The place of a part of evalgate.yml, or of its nearest parent there."""
         return Place("evalgate.yml") if self.places is None else self.places(*path)

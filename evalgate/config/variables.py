@@ -31,11 +31,6 @@ class Provider:
     settings: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
 
-    @property
-    def keys_and_settings(self) -> tuple[str, ...]:
-        """All variables except the addresses."""
-        return (*self.keys, *self.settings)
-
 
 PROVIDERS: Mapping[str, Provider] = {
     "Google": Provider(
@@ -77,7 +72,7 @@ KEYS = frozenset(key for provider in PROVIDERS.values() for key in provider.keys
 OF_MODELS = frozenset(
     name
     for provider in PROVIDERS.values()
-    for name in (*provider.keys_and_settings, *provider.endpoints)
+    for name in (*provider.keys, *provider.settings, *provider.endpoints)
 )
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
@@ -207,11 +202,11 @@ class AgentVariables:
     def installer_environment(self) -> dict[str, str]:
         """The environment of children that install packages: the agent's variables, settings of
         installers, and named variables with credentials. Build hooks of packages see them too."""
-        kept_back = self.withheld()
+        withheld_names = self.withheld()
         return self.environment() | {
             name: value
             for name, value in self.environ.items()
-            if matches(name, INSTALLING) and name not in kept_back
+            if matches(name, INSTALLING) and name not in withheld_names
         }
 
     def withheld(self) -> tuple[str, ...]:
@@ -219,14 +214,15 @@ class AgentVariables:
         them."""
         if self.everything:
             return ()
-        candidates = (
+        words = (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT")
+        names = [
             name
-            for name in self.environ
-            if matches(name, INSTALLING) and not matches(name, self.names)
-        )
-        return tuple(
-            sorted(name for name in candidates if _is_credential(name, self.environ[name]))
-        )
+            for name, value in self.environ.items()
+            if matches(name, INSTALLING)
+            and not matches(name, self.names)
+            and (any(word in name.upper() for word in words) or USER_INFO.search(value))
+        ]
+        return tuple(sorted(names))
 
     # --- reasons
     # -----------------------------------------------------------------------------------
@@ -267,39 +263,27 @@ class AgentVariables:
         """The reason for variables that are all empty or not set."""
         first_name = names[0]
         naming = "" if self.passes(first_name) else f", and name it: {self._naming(first_name)}"
+        terminal = is_terminal(self.environ)
         if first_name in self.environ:
-            empty_text = f"{first_name} is set here but empty"
-            if is_terminal(self.environ):
-                return f"{empty_text}{naming}"
-            return f"{empty_text}, as secrets are in a fork's or Dependabot's pull request, or if they do not exist{naming}"
+            cause = (
+                ", as secrets are in a fork's or Dependabot's pull request, or if they do not exist"
+            )
+            return f"{first_name} is set here but empty{'' if terminal else cause}{naming}"
         unset_text = (
             f"{first_name} is not set here"
             if len(names) == 1
             else f"neither {' nor '.join(names)} is set here"
         )
         if first_name == CLOUD_FILE:
-            terminal = is_terminal(self.environ)
-            login_hint = (
-                "run `gcloud auth application-default login`"
-                if terminal
-                else f"before the step use {CLOUD_LOGIN}"
-            )
-            return f"{unset_text}; {login_hint}{naming}"
-        if is_terminal(self.environ):
-            return f"{unset_text}; use `export {first_name}=...`, or the agent's `.env`{naming}"
-        return f"{unset_text}; set `{first_name}: {secret(first_name)}` under the step's `env:`{naming}"
+            login = "run `gcloud auth application-default login`"
+            advice = login if terminal else f"before the step use {CLOUD_LOGIN}"
+        elif terminal:
+            advice = f"use `export {first_name}=...`, or the agent's `.env`"
+        else:
+            advice = f"set `{first_name}: {secret(first_name)}` under the step's `env:`"
+        return f"{unset_text}; {advice}{naming}"
 
     def _naming(self, name: str) -> str:
         """How to name the variable so that it also works in a pull request."""
-        return (
-            f"`env: {name}`"
-            if is_terminal(self.environ)
-            else f"`env: {name}` under the step's `with:`"
-        )
-
-
-def _is_credential(name: str, value: str) -> bool:
-    is_named_so = any(
-        word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT")
-    )
-    return is_named_so or USER_INFO.search(value) is not None
+        place = "" if is_terminal(self.environ) else " under the step's `with:`"
+        return f"`env: {name}`{place}"

@@ -50,7 +50,7 @@ def of_judges(
     variable_names = {
         CREDENTIALS,
         judge.api_key_env,
-        *(name for provider in PROVIDERS.values() for name in provider.keys_and_settings),
+        *(name for provider in PROVIDERS.values() for name in (*provider.keys, *provider.settings)),
     }
     judge_values: dict[str, str] = {}
     used: dict[str, tuple[str, ...]] = {}

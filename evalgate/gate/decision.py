@@ -114,9 +114,9 @@ def _edits(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits
 
 def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
     """A warning if the history of base runs shows that the provider's model changed."""
-    drift = None
-    if history is not None and not head.is_part:
-        drift = history.drift(head, deviations=rules.settings.deviations)
+    if history is None or head.is_part:
+        return
+    drift = history.drift(head, deviations=rules.settings.deviations)
     if drift is not None:
         message = Sentence("drift", drift)
         yield errors.warning("provider-drift", message, hint=Sentence("drift_hint"))
@@ -222,13 +222,12 @@ def publish(
     folder = settings.root / settings.output
     if reason:
         message = f"no report is written: the path {reason}"
-        unwritten: tuple[Problem, ...] = (
-            errors.warning("not-written", message, Place(settings.output)),
-        )
+        problem = errors.warning("not-written", message, Place(settings.output))
+        unwritten: tuple[Problem, ...] = (problem,)
+    elif write is None:
+        files, unwritten = output.write_all(texts, folder)
     else:
-        files, unwritten = (
-            output.write_all(texts, folder) if write is None else write(texts, folder, report)
-        )
+        files, unwritten = write(texts, folder, report)
     return replace(
         report,
         files=files,
@@ -244,18 +243,12 @@ def _results(
     """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
         causes = view.view_of(report).causes
-        yield (
-            "results",
-            RESULTS,
-            results_file.render_results(report, outcomes=outcomes[0], causes=causes),
-        )
+        texts = results_file.render_results(report, outcomes=outcomes[0], causes=causes)
+        yield "results", RESULTS, texts
     if base is not None and len(outcomes) > 1:
-        comparison = (
-            report.comparison
-            if report.comparison is not None and report.comparison.base is base
-            else None
-        )
-        decided = {} if comparison is None else comparison.base_decided
+        comparison = report.comparison
+        is_compared = comparison is not None and comparison.base is base
+        decided = comparison.base_decided if comparison and is_compared else {}
         # every case of the base counts
         policy = replace(report.policy, quarantined={})
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)

@@ -58,6 +58,7 @@ from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import plain, words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
 from . import measure, prepare
+from .store import HEAD
 
 LEAST_DISK_BYTES = 2 * 10**9
 """The least free space below the cache: an environment with google-adk needs up to half of it, and
@@ -184,7 +185,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     cases = suite.cases
-    turns = sum(1 if case.conversation is None else len(case.conversation) for case in cases)
+    turns = sum(case.turn_count for case in cases)
     problems_by_label: dict[str, list[Problem]] = {"cases": [], "criteria": []}
     for problem in state.project.problems:
         place = problem.place.file if problem.place else ""
@@ -306,7 +307,7 @@ def _open_agent(
     reason why there is none."""
     settings = state.project.settings
     context = state.context
-    sandboxes = None if state.isolated is None else state.isolated.sides[measure.HEAD]
+    sandboxes = None if state.isolated is None else state.isolated.sides[HEAD]
     passed_variables = AgentVariables.of(settings, context, state.judges.keys).environment()
     environment = {**dotenv.of_agent(suite.agent, settings.root), **passed_variables}
     first_question = discover.opening_text(suite.cases[0]) or candidates.QUESTION
@@ -451,43 +452,30 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())
+        name = os.path.relpath(place) if place.is_relative_to(Path.cwd()) else str(place)
         if existing_folder.is_dir() and os.access(existing_folder, os.W_OK):
-            yield Check(label, f"{_display_path(place)} is writable")
+            yield Check(label, f"{name} is writable")
         else:
             hint = f"Choose another folder (`{'output' if label == 'reports' else 'cache'}`), or make it writable."
-            problem = errors.error(
-                "not-writable", f"{_display_path(place)} cannot be written to", hint=hint
-            )
+            problem = errors.error("not-writable", f"{name} cannot be written to", hint=hint)
             yield Check(label, problem=problem)
         if label == "cache":
             free_bytes = shutil.disk_usage(existing_folder).free
             message = f"{words.size(free_bytes)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
-            space_warning = errors.warning("disk-space", f"only {message}", hint=hint)
-            yield Check(
-                "disk",
-                message,
-                problem=space_warning if free_bytes < LEAST_DISK_BYTES else None,
-            )
+            warning = errors.warning("disk-space", f"only {message}", hint=hint)
+            yield Check("disk", message, warning if free_bytes < LEAST_DISK_BYTES else None)
     reason = isolation.refusal_reason()
     if context.isolate:
         yield Check("isolation", "agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
         message = f"agents run with the rights of this step and can read what it can read: {reason}"
-        problem = errors.warning(
-            "not-isolated", message, hint="Use the action, or a job that runs as root."
-        )
-        yield Check("isolation", problem=problem)
+        hint = "Use the action, or a job that runs as root."
+        yield Check("isolation", problem=errors.warning("not-isolated", message, hint=hint))
     else:
         possibility = f"not possible here: {reason}" if reason else "possible here: --isolate"
-        yield Check(
-            "isolation",
-            f"agents run with your rights ({possibility}); the action keeps them apart",
-        )
-
-
-def _display_path(path: Path) -> str:
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+        text = f"agents run with your rights ({possibility}); the action keeps them apart"
+        yield Check("isolation", text)
 
 
 def _base(settings: Settings, context: Context, project: Project) -> Check:
@@ -502,10 +490,8 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
         return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     silent_context = replace(context, watcher=SilentWatcher())
-    rerun = {"baseline": "rerun"}
-    options = {**settings.explicit_options, **rerun}
-    rerun_settings = settings.model_copy(update={**rerun, "explicit_options": options})
-    with baseline_base.open_bases(rerun_settings, project.sound(), silent_context) as (base, _):
+    settings = settings.with_options(baseline="rerun")
+    with baseline_base.open_bases(settings, project.sound(), silent_context) as (base, _):
         assert base is not None
     commit, notes = base.origin.commit, "; ".join(map(str, base.origin.notes))
     if not commit or notes:
@@ -544,15 +530,15 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         if isinstance(step, Problem):
             yield Check("workflow", problem=step)
             continue
-        variable_problems = unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys)
-        container_problems = absent_in_container(step, state.project.suites)
-        step_problems: list[Problem | None] = [
+        problems = [
             *workflows.problems(step),
-            *variable_problems,
-            *container_problems,
+            *unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys),
+            *absent_in_container(step, state.project.suites),
         ]
-        text = f"{step.place.file}:{step.place.line}: permissions and variables are set"
-        yield from (Check("workflow", text, problem=problem) for problem in step_problems or [None])
+        yield from (Check("workflow", problem=problem) for problem in problems)
+        if not problems:
+            place = f"{step.place.file}:{step.place.line}"
+            yield Check("workflow", f"{place}: permissions and variables are set")
 
 
 # --- keys and credentials of models
@@ -575,7 +561,7 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
     variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
     passed_variables = variables.environment()
     present_names = surroundings.variables
-    outside_names = {*passed_variables, *dotenv.of_agent(use, state.project.settings.root)}
+    outside_variables = {**dotenv.of_agent(use, state.project.settings.root), **passed_variables}
     models_by_keys = grouped((agent_source.keys_of(name), name) for name in surroundings.models)
     flag, *vertex_names = agent_source.VERTEX
     for keys, names in models_by_keys.items():
@@ -585,9 +571,8 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
             state.needed |= {
                 name
                 for name in agent_source.VERTEX
-                if name not in present_names or name in outside_names
-            }
-            state.needed.add(workflows.CREDENTIALS)
+                if name not in present_names or name in outside_variables
+            } | {workflows.CREDENTIALS}
             yield _model(
                 f"{model_names} through Vertex AI",
                 missing,
@@ -600,29 +585,19 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
             ):
                 yield cloud_credentials(passed_variables)
         elif keys:
-            present_keys = [key for key in keys if key in present_names]
-            state.needed |= {present_keys[0]} & outside_names if present_keys else {keys[0]}
-            yield _model(
-                model_names,
-                () if present_keys else keys,
-                f"{present_keys[0]} is set" if present_keys else "",
-                variables,
-            )
+            key = next((key for key in keys if key in present_names), "")
+            state.needed |= {key} & outside_variables.keys() if key else {keys[0]}
+            yield _model(model_names, () if key else keys, f"{key} is set", variables)
         elif any(name.startswith("bedrock/") for name in names):
-            of_agent = dotenv.of_agent(use, state.project.settings.root)
-            yield aws_credentials({**of_agent, **passed_variables})
+            yield aws_credentials(outside_variables)
 
 
 def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
     if not missing:
         return Check("model", f"{model_names}: {text}")
     reason, _, hint = variables.why_lacking(missing).partition("; ")
-    return Check(
-        "model",
-        problem=errors.error(
-            "model-key-missing", f"{model_names} cannot be asked: {reason}", hint=hint
-        ),
-    )
+    message = f"{model_names} cannot be asked: {reason}"
+    return Check("model", problem=errors.error("model-key-missing", message, hint=hint))
 
 
 def needs_naming(name: str) -> bool:
@@ -634,23 +609,17 @@ def cloud_credentials(environ: Environ) -> Check:
     """Check that Google Cloud credentials are in a file. The credentials of a Google Cloud machine
     are not checked."""
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
-    home = environ.get("HOME", "")
-    file = (
-        Path(path)
-        if path
-        else Path(home, ".config", "gcloud", "application_default_credentials.json")
-    )
-    if file.is_file():
-        source = "GOOGLE_APPLICATION_CREDENTIALS" if path else "gcloud's application default"
-        return Check("credentials", f"of Google Cloud: {source}")
-    message = (
-        "GOOGLE_APPLICATION_CREDENTIALS names a file that does not exist"
-        if path
-        else "no credentials of Google Cloud were found; machines of Google Cloud have their own"
-    )
+    file = Path(environ.get("HOME", ""), ".config/gcloud/application_default_credentials.json")
+    source = "gcloud's application default"
+    message = "no credentials of Google Cloud were found; machines of Google Cloud have their own"
     hint = "gcloud auth application-default login"
     if path:  # gcloud would not change what the variable names
-        hint = "Correct its path, or unset GOOGLE_APPLICATION_CREDENTIALS"
+        file = Path(path)
+        source = "GOOGLE_APPLICATION_CREDENTIALS"
+        message = f"{source} names a file that does not exist"
+        hint = f"Correct its path, or unset {source}"
+    if file.is_file():
+        return Check("credentials", f"of Google Cloud: {source}")
     return Check("credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
 
 
@@ -676,14 +645,10 @@ def aws_credentials(environ: Environ) -> Check:
 
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
     """The variables with the keys of judges and of models that play users."""
-    own_key = settings.gate_file.judge.api_key_env
-    if own_key:
-        return [own_key] if own_key.isidentifier() else []
-    names = (
-        ()
-        if settings.gate_file.judge.client == "replay"
-        else criteria_judges.models_of(settings, suites)
-    )
+    judge = settings.gate_file.judge
+    if judge.api_key_env:
+        return [judge.api_key_env] if judge.api_key_env.isidentifier() else []
+    names = () if judge.client == "replay" else criteria_judges.models_of(settings, suites)
     return list(dict.fromkeys(key for name in names for key in agent_source.keys_of(name)[:1]))
 
 
@@ -744,15 +709,10 @@ def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list
     """The names of missing variables; a Google variable is not missing if another one serves the
     same models."""
     google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
-    has_google = not google.isdisjoint(present_names)
-    return [
-        name for name in names if name not in present_names and not (has_google and name in google)
-    ]
+    served_names = google if not google.isdisjoint(present_names) else set[str]()
+    return [name for name in names if name not in {*present_names, *served_names}]
 
 
 def _env(names: Sequence[str]) -> list[str]:
-    return (
-        ["    env:", *(f"      {name}: {variables.secret(name)}" for name in names)]
-        if names
-        else []
-    )
+    lines = [f"      {name}: {variables.secret(name)}" for name in names]
+    return ["    env:", *lines] if names else []

@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,9 @@ from evalgate.model import (
 from evalgate.reports import turns
 from evalgate.reports.turns import Turn
 from evalgate.results import file as results_file
-from evalgate.results.labels import CaseLabel
+from evalgate.results.labels import UNSTABLE
 from evalgate.text import words
-from evalgate.values import Environ, JsonObject, Redactor, Sentence, frozen_dataclass
+from evalgate.values import JsonObject, Redactor, Sentence, frozen_dataclass
 from .stored_results import StoredCase
 
 
@@ -102,12 +102,8 @@ def change(
     `rubrics` None: they stay. `version`: the version of the case that was viewed. Raises
     ConfigError, also if the case has changed since then."""
     file, case_id = key
-    ids = [rubric.rubric_id for rubric in rubrics or ()]
-    if (
-        len({*ids}) != len(ids)
-        or not all(ids)
-        or not all(rubric.text.strip() for rubric in rubrics or ())
-    ):
+    texts = {rubric.rubric_id: rubric.text.strip() for rubric in rubrics or ()}
+    if len(texts) != len(rubrics or ()) or not all((*texts, *texts.values())):
         raise ConfigError("each rubric needs an id of its own and a text", place=Place(file))
 
     def change_text(text: str) -> str:
@@ -157,8 +153,6 @@ def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
 CALLS = frozenset({"tool_trajectory_avg_score"})
 ANSWER = frozenset({"response_match_score", "final_response_match_v2"})
 """The criteria that compare with expectations of a case; other criteria have none in its file."""
-UNACCEPTABLE = (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
-"""Labels of cases that cannot be accepted: one run's answer is no better than the expectation."""
 REDACTED = "***"
 
 
@@ -171,8 +165,8 @@ class TurnEdit:
     """The new expectations of one turn. `answer` None: the answer is unchanged."""
 
     turn: Turn
-    answer: str | None = None
-    edits_calls: bool = False
+    answer: str | None
+    edits_calls: bool
 
 
 @frozen_dataclass
@@ -193,7 +187,7 @@ def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
 
 
 def propose(
-    stored_case: StoredCase, *, root: Path, parts: Sequence[str] = (), run_number: int | None = None
+    stored_case: StoredCase, *, root: Path, parts: Sequence[str], run_number: int | None
 ) -> Proposal:
     """The changes if a case is accepted. `parts`: `calls`, `answer`; (): the parts that failed its
     criteria. `run_number`: one of its runs, from 1.
@@ -204,69 +198,56 @@ def propose(
     failing = stored_case.failing
     if stored_case.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
-    if stored_case.label in UNACCEPTABLE:
+    # one run's answer is no better than the expectation
+    if stored_case.label in UNSTABLE:
         raise CaseUnchanged(Sentence("unacceptable", stored_case.label))
     if stored_case.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise CaseUnchanged(
             f"it was not measured: {stored_case.verdict.reason or stored_case.kind.value.replace('_', ' ')}"
         )
-    edits_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
-    edits_answer = (
-        "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
-    )
+    names = [verdict.name for verdict in failing]
+    edits_calls = "calls" in parts if parts else not CALLS.isdisjoint(names)
+    edits_answer = "answer" in parts if parts else not ANSWER.isdisjoint(names)
     if not edits_calls and not edits_answer:
-        names = words.listed([verdict.name for verdict in failing])
+        subject = f"its failed criteria ({words.listed(names)})"
         raise CaseUnchanged(
-            f"its failed criteria ({names}) do not compare with an expectation in its file: choose --calls or --answer"
+            f"{subject} do not compare with an expectation in its file: choose --calls or --answer"
         )
     actual_turns = _agent_turns(
         stored_case, edits_calls=edits_calls, edits_answer=edits_answer, run=run_number
     )
-    conversation = case.turns
-    if len(actual_turns) != len(conversation):
+    count = len(case.turns)
+    if len(actual_turns) != count:
         turn_count = words.counted(len(actual_turns), "turn")
-        raise CaseUnchanged(
-            f"the agent answered {turn_count}, but the case has {len(conversation)}"
-        )
-    changes = [
+        raise CaseUnchanged(f"the agent answered {turn_count}, but the case has {count}")
+    turn_edits = [
         _turn_edit(
-            Turn(number=number, of=len(conversation), expected=expected, actual=actual),
+            Turn(number=number, of=count, expected=expected, actual=actual),
             edits_calls=edits_calls,
             edits_answer=edits_answer and (bool(parts) or _is_wrong(number - 1, stored_case)),
         )
-        for number, (expected, actual) in enumerate(zip(conversation, actual_turns, strict=True), 1)
+        for number, (expected, actual) in enumerate(zip(case.turns, actual_turns, strict=True), 1)
     ]
-    turn_edits = tuple(
-        change for change in changes if change.answer is not None or change.edits_calls
-    )
-    if not turn_edits:
+    changes = tuple(edit for edit in turn_edits if edit.answer is not None or edit.edits_calls)
+    if not changes:
         raise CaseUnchanged("its calls and answers are already the expected ones")
-    for change in turn_edits:
-        calls = (
-            [[call.name, call.args] for call in change.turn.actual_calls or ()]
-            if change.edits_calls
-            else []
-        )
-        if REDACTED in json.dumps([calls, change.answer], default=str):
+    for change in changes:
+        calls = (change.turn.actual_calls or ()) if change.edits_calls else ()
+        texts = [[[call.name, call.args] for call in calls], change.answer]
+        if REDACTED in json.dumps(texts, default=str):
             raise CaseUnchanged(
                 "a secret was removed from the agent's output, so the exact output is unknown"
             )
-    return Proposal(
-        stored_case=stored_case,
-        path=path,
-        version=version_of(case),
-        changes=turn_edits,
-    )
+    return Proposal(stored_case=stored_case, path=path, version=version_of(case), changes=changes)
 
 
 def apply(proposal: Proposal) -> str:
     """The text of the file with the changes of a case. Raises ConfigError if they are not possible,
     also if the case has changed since it was viewed; UnavailableError."""
-    suite, case_id = proposal.stored_case.key
+    key = proposal.stored_case.key
+    suite, case_id = key
     text = rewrite.read(proposal.path, shown_as=suite).text
-    _require_version(
-        proposal.version, _find_in(text, proposal.stored_case.key), proposal.stored_case.key
-    )
+    _require_version(proposal.version, _find_in(text, key), key)
     for change in proposal.changes:
         steps = steps_of(change.turn.actual) if change.edits_calls else None
         text = expectations.change(
@@ -300,10 +281,8 @@ def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
             )
         if reason:
             raise CaseUnchanged(reason) from None
-        case_errors = errors_in(error.problems)
-        raise CaseUnchanged(
-            f"its file cannot be changed: {case_errors[0] if case_errors else error.message}"
-        ) from error
+        cause = next(iter(errors_in(error.problems)), error.message)
+        raise CaseUnchanged(f"its file cannot be changed: {cause}") from error
     except UnavailableError as error:
         raise CaseUnchanged(error.message) from error
     if case is None:
@@ -364,14 +343,14 @@ def _turn_edit(turn: Turn, *, edits_calls: bool, edits_answer: bool) -> TurnEdit
 def _is_wrong(turn: int, stored_case: StoredCase) -> bool:
     """True if a criterion of answers is below its threshold in a turn, or does not score single
     turns."""
-    for verdict in stored_case.failing:
-        if verdict.name not in ANSWER or verdict.threshold is None:
-            continue
-        for trial in stored_case.trials:
-            score = turn_score(trial.grades.get(verdict.name), turn)
-            if score is None or score < verdict.threshold:
-                return True
-    return False
+    return any(
+        score is None or score < verdict.threshold
+        for verdict in stored_case.failing
+        if verdict.name in ANSWER and verdict.threshold is not None
+        for score in (
+            turn_score(trial.grades.get(verdict.name), turn) for trial in stored_case.trials
+        )
+    )
 
 
 # --- recorded conversations ----------------------------------------------------------------------
@@ -416,42 +395,39 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             if case.scenario is None:
                 continue
             # the conversation of the first completed repeat
-            repeats = range(run.repeats)
-            keys = [
-                TrialKey(suite=suite.key, case_id=case.case_id, number=number) for number in repeats
-            ]
-            conversations = (
-                transcript.invocations
-                for key in keys
-                if (transcript := run.transcripts(key)) and transcript.invocations
+            keys = (
+                TrialKey(suite=suite.key, case_id=case.case_id, number=number)
+                for number in range(run.repeats)
             )
+            transcripts = filter(None, map(run.transcripts, keys))
+            conversations = filter(None, (transcript.invocations for transcript in transcripts))
             first_conversation = next(conversations, None)
             if first_conversation is None:
                 skipped_count += 1
                 continue
             name = _unused_id(case.case_id, names)
-            names.add(name)
-            turns = tuple(_turn(turn) for turn in first_conversation)
+            turns = tuple(map(_turn, first_conversation))
             new_cases.append(
                 replace(case, case_id=name, scenario=None, conversation=turns, place=None)
             )
     return tuple(new_cases), skipped_count
 
 
-def _unused_id(case_id: str, names: Container[str]) -> str:
-    """The id, with a number if another suite has it, too."""
+def _unused_id(case_id: str, names: set[str]) -> str:
+    """The id, with a number if `names` has it, which then has the new one, too."""
     numbered_ids = (f"{case_id}_{number}" for number in itertools.count(2))
-    return next(name for name in itertools.chain([case_id], numbered_ids) if name not in names)
+    name = next(name for name in itertools.chain([case_id], numbered_ids) if name not in names)
+    names.add(name)
+    return name
 
 
 def _turn(turn: Invocation) -> Invocation:
     """The turn as a reference: the user's message, the agents' texts and calls, the answer."""
-    events = steps_of(turn)
     final = None if turn.final_response is None else _answer_of(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
         final_response=final if final is not None and final.parts else None,
-        events=None if turn.events is None else events,
+        events=None if turn.events is None else steps_of(turn),
         itemized=turn.itemized,
         rubrics=turn.rubrics,
     )
@@ -494,12 +470,11 @@ def read_recordings(
                 else f"It has {words.listed(names, limit=5)}."
             )
             raise ConfigError(f"has no session {session!r}", place=Place(str(path)), hint=hint)
-    selected_recordings = [
+    return [
         recording
         for recording in reading.recordings
         if not sessions or recording.case_id in sessions
-    ]
-    return selected_recordings, reading.problems
+    ], reading.problems
 
 
 def add(
@@ -536,26 +511,18 @@ def add(
                     place=Place(display_path),
                     hint="Its log needs the user's events, too.",
                 )
-        turns = tuple(_turn(turn) for turn in recording.transcript.invocations)
         case = Case(
             case_id=_unused_id(name or recording.case_id or stem, names),
-            conversation=turns,
+            conversation=tuple(map(_turn, recording.transcript.invocations)),
             session=session,
         )
-        names.add(case.case_id)
         new_cases.append(case)
         case_text = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
         # a lone surrogate, which no file can contain
         case_document = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
-        keys = ("eval_cases", "evalCases")
-        new_text = next(
-            (
-                candidate
-                for key in keys
-                if (candidate := rewrite.appended(text, (key,), case_document)) is not None
-            ),
-            None,
-        )
+        new_text = rewrite.appended(text, ("eval_cases",), case_document)
+        if new_text is None:
+            new_text = rewrite.appended(text, ("evalCases",), case_document)
         if new_text is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
             raise ConfigError(
@@ -594,8 +561,7 @@ def patterns_of(cases: Iterable[Case]) -> Patterns:
         text = json.dumps([adk_shapes.content_json(turn.user_content) for turn in case.turns])
         for call in _calls((case,)):
             for name, value in call.arguments.items():
-                matcher = _matcher(value, text)
-                if matcher:
+                if matcher := _matcher(value, text):
                     patterns.setdefault(call.name, {})[name] = matcher
     return patterns
 
@@ -624,14 +590,12 @@ def _matcher(value: Any, user_text: str) -> JsonObject:
     return {"regex": f"^{pattern}{re.escape(value[end:])}$"} if pattern else {}
 
 
-def write_patterns(
-    target: Path, cases: Sequence[Case], settings: Settings, environ: Environ
-) -> tuple[str, Patterns]:
+def write_patterns(target: Path, cases: Sequence[Case], settings: Settings) -> tuple[str, Patterns]:
     """Let the criteria of an evaluation set accept any ids and times where the calls of `cases`
     have them. Returns the file of criteria that was changed, "" if it cannot be, and the matchers.
     Raises UnavailableError."""
     patterns = patterns_of(cases)
-    suite = _suite_of(target, settings, environ) if patterns else None
+    suite = _suite_of(target, settings) if patterns else None
     use = next((use for use in suite.criteria if use.name == TRAJECTORY), None) if suite else None
     if suite is None or use is None or use.options.get("ignore_args"):
         return "", patterns if suite is None else {}
@@ -664,11 +628,11 @@ def write_patterns(
     return str(path), patterns
 
 
-def _suite_of(target: Path, settings: Settings, environ: Environ) -> Suite | None:
-    name = os.path.relpath(target, settings.root)
+def _suite_of(target: Path, settings: Settings) -> Suite | None:
+    paths = (os.path.relpath(target, settings.root),)
+    only_target = settings.model_copy(update={"paths": paths, "grep": ""})
     try:
-        only_target = settings.model_copy(update={"paths": (name,), "grep": ""})
-        suites = project.prepare(only_target, environ=environ).suites
+        suites = project.prepare(only_target, environ=os.environ).suites
     except EvalgateError:
         return None
     return suites[0] if len(suites) == 1 else None

@@ -56,7 +56,6 @@ from evalgate.results import kept
 from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
-from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
@@ -65,9 +64,8 @@ from evalgate.text import words
 from evalgate.values import Sentence, Wording, frozen_dataclass
 from . import prepare, store as gate_store
 from .session import GateSession
+from .store import BASE, HEAD
 
-HEAD = 0
-BASE = 1
 MOST_UNREAD = 50
 """The most changed files that a comparison names because no agent opened them."""
 MOST_AGENTS = 3
@@ -102,7 +100,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     """Open the judges and the agents of both sides for the block."""
     rules = session.rules
     trees = session.earlier.trees
-    settings = session.rules.settings
+    settings = rules.settings
     checkouts = list(_checkouts(session))
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
@@ -284,9 +282,10 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     project = session.project
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
     if session.base is not None and session.base.project.settings is not None:
-        base_project = session.base.project
-        suites = baseline_base.under_names(base_project.suites.values(), base_project.renamed)
-        paths |= baseline_rules.measurement_paths(session.base.project.settings, suites)
+        base = session.base.project
+        paths |= baseline_rules.measurement_paths(
+            session.base.project.settings, base.suites.values(), name_of=base.name_of
+        )
     return paths
 
 
@@ -408,8 +407,7 @@ def measure(session: GateSession, context: Context) -> Measurement:
 
 class _Measuring:
     """The phases of a run, and their results so far. `planned`: all cases of the plan, also of
-    other parts; `cause`: the part of the change that may have made the base's agent fail; `taken`:
-    the reused results per side."""
+    other parts; `cause`: the part of the change that may have made the base's agent fail."""
 
     def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
         self._gate = session
@@ -418,6 +416,7 @@ class _Measuring:
         self._is_of_change = context.is_pull_request
         self._rules = session.rules
         self._base = session.base
+        self._measured_base = session.base if session.is_paired else None
         self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
         self._unpaired: Mapping[CaseKey, CaseStatus] = {}
         self._cause: Wording = ""
@@ -430,7 +429,7 @@ class _Measuring:
         """The first runs, then the reruns that the purse requests."""
         session = self._session
         runs = self._rules.settings.runs
-        base = self._base
+        base = self._measured_base
         sides = session.sides
         self._gate.earlier.take(session, self._rules)
         if self._is_attended and sides[HEAD].reused:
@@ -438,7 +437,7 @@ class _Measuring:
             session.watcher.say(
                 f"{count} reused from earlier runs (`--fresh` runs the agent again)"
             )
-        if base is not None and base.stored is not None and len(sides) > 1:
+        if base is not None and base.stored is not None:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             stored_tasks = [
                 task for task in tasks if task.side == BASE and task.suite.key in base.reusable
@@ -466,7 +465,13 @@ class _Measuring:
 
     def _tell_expected(self, runs: int) -> None:
         """Show the expected calls and cost, if a model is called."""
-        tasks = [*self._open(runs)]
+        sides = self._session.sides
+        first_tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
+        tasks = [
+            task
+            for task in first_tasks
+            if sides[task.side].runs(task) and not sides[task.side].knows(task)
+        ]
         unread = self._gate.earlier.unread
         certain_tasks = [
             task for task in tasks if task.side == HEAD or task.suite.key not in unread
@@ -474,11 +479,10 @@ class _Measuring:
         estimate_text = prepare.tell_expected(certain_tasks, self._session.settings)
         more = len(tasks) - len(certain_tasks)
         more_text = f"{words.counted(more, 'more run')} of the base if the agent opens what the change edits"
-        has_base = len(self._session.sides) > 1
         texts = (
             estimate_text,
             more_text if more else "",
-            prepare.reruns(self._rules.policy, has_base=has_base) if self._is_rerun else "",
+            prepare.reruns(self._rules.policy, has_base=len(sides) > 1) if self._is_rerun else "",
         )
         if estimate_text:
             self._session.watcher.say("; ".join(filter(None, texts)))
@@ -487,8 +491,8 @@ class _Measuring:
         """Share suites if head's agent read nothing that differs on the base. Both sides then have
         one agent: any difference is chance, and head's runs count for both. A suite that was
         shared after the probe is parted if its agent has read more since."""
-        base = self._base
-        if base is None or len(self._session.sides) == 1:
+        base = self._measured_base
+        if base is None:
             return
         head, side = self._session.sides
         for suite in head.suites:
@@ -506,7 +510,7 @@ class _Measuring:
     def _probe(self) -> None:
         """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing
         of the change, its other cases run on one side only."""
-        if self._base is None or len(self._session.sides) == 1:
+        if self._measured_base is None:
             return
         suites = [
             suite
@@ -549,14 +553,6 @@ class _Measuring:
             if not session.rerun([*reruns.elements()]):  # the run was cut short
                 break
 
-    def _open(self, repeats: int) -> Iterator[Task]:
-        """The first trials of both sides that have no results yet."""
-        sides = self._session.sides
-        for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
-            side = sides[task.side]
-            if side.runs(task) and not side.knows(task):
-                yield task
-
     def _problems(self) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ."""
@@ -581,50 +577,45 @@ class _Measuring:
         event_tokens, answer_tokens = self._session.budget.missed_tokens
         if answer_tokens:
             message = Sentence("tokens_understated", event_tokens, answer_tokens)
-            hint = Sentence("tokens_understated_hint")
             limits = self._session.settings.budget
-            if limits.tokens is limits.usd is None:  # no limit depends on it
-                yield errors.note("tokens-understated", message, hint=hint)
-            else:
-                yield errors.warning("tokens-understated", message, hint=hint)
+            # a note if no limit depends on it
+            report = errors.note if limits.tokens is limits.usd is None else errors.warning
+            yield report("tokens-understated", message, hint=Sentence("tokens_understated_hint"))
 
     def _sides(self) -> list[Sides]:
         """Both sides in their current state, by each rule book."""
-        base_side = self._base
+        base = self._measured_base
         rules = self._rules
-        head_side = self._session.sides[HEAD]
-        head = self._session.run(head_side)
-        base = None
+        head_run = self._session.run(self._session.sides[HEAD])
+        base_run = None
         unpaired: Mapping[CaseKey, CaseStatus] = {}
         shared = frozenset[str]()
         is_together = True
-        if base_side is not None and len(self._session.sides) > 1:
-            base = self._base_run(base_side)
+        if base is not None:
+            base_run = self._base_run(base)
             shared = self._session.sides[BASE].shared
-            is_together = self._origin(base_side, head).source is BaseSource.RERUN
+            is_together = self._origin(base, head_run).source is BaseSource.RERUN
             # new cases, deleted cases, and cases that stored results cannot be compared with
-            unpaired = baseline_base.unpaired(base_side, rules.suites, plan=self._planned)
-            unpaired |= self._unpaired if base_side.root is None else {}
+            unpaired = baseline_base.unpaired(base, rules.suites, plan=self._planned)
+            unpaired |= self._unpaired if base.root is None else {}
         return [
             Sides(
-                head=divided_book.applied(head),
-                base=base and divided_book.applied(base),
-                policy=divided_book.policy,
-                recorded=failures.recorded_of(head),
+                head=book.applied(head_run),
+                base=base_run and book.applied(base_run),
+                policy=book.policy,
+                recorded=failures.recorded_of(head_run),
                 unpaired=unpaired,
                 unchanged=shared,
                 is_together=is_together,
             )
-            for divided_book in (book.divided(2**self._others) for book in rules.books)
+            for book in (book.divided(2**self._others) for book in rules.books)
         ]
 
     def _comparisons(self, all_sides: Sequence[Sides]) -> Sequence[Comparison | None]:
         base = self._base
-        rules = self._rules
-        head = all_sides[0].head
         if base is None:
             return (None,) * len(all_sides)
-        if all_sides[0].base is None:
+        if self._measured_base is None:
             comparison = Comparison(
                 origin=base.origin,
                 problem=base.problem,
@@ -633,8 +624,8 @@ class _Measuring:
             )
             return (comparison,) * len(all_sides)
         shared = self._session.sides[BASE].shared
-        origin = self._origin(base, head)
-        edited = baseline_base.edited(base, rules.suites, shared)
+        origin = self._origin(base, all_sides[0].head)
+        edited = baseline_base.edited(base, self._rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)
@@ -651,9 +642,12 @@ class _Measuring:
             for key in keys & head.journal.inputs.keys()
             for name in head.journal.inputs[key].answers
         }
-        edited_paths = head.inputs.tree.differing(base.inputs.tree)
-        paths = (path for path in edited_paths if inputs.question("file", path) not in opened_names)
-        paths = (path for path in paths if not discovery_agents.is_evaluation_file(path))
+        paths = (
+            path
+            for path in head.inputs.tree.differing(base.inputs.tree)
+            if inputs.question("file", path) not in opened_names
+            and not discovery_agents.is_evaluation_file(path)
+        )
         return tuple(itertools.islice(paths, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
@@ -689,12 +683,10 @@ class _Measuring:
 
     def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, marked `apart` if it did not run together with head's."""
-        is_late = trial.key.is_first and trial.key.suite in self._late
-        measured_at = [side.reused.get(trial.key, "") for side in self._session.sides]
-        is_beside = (
-            measured_at[HEAD] == measured_at[BASE]
-            or trial.key.suite in self._session.sides[BASE].shared
-        )
+        head, base = self._session.sides
+        key = trial.key
+        is_late = key.is_first and key.suite in self._late
+        is_beside = head.reused.get(key, "") == base.reused.get(key, "") or key.suite in base.shared
         return replace(trial, apart=True) if is_late or not is_beside else trial
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
@@ -706,15 +698,16 @@ class _Measuring:
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
-        notes: list[Wording] = [
-            *baseline_base.environments(base, head, self._session.run(side), reused=suites)
-        ]
-        notes += [Sentence("base_cause", self._cause)] if self._cause else []
+        run = self._session.run(side)
         return replace(
             origin,
             source=source,
             measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
-            notes=(*origin.notes, *notes),
+            notes=(
+                *origin.notes,
+                *baseline_base.environments(base, head, run, reused=suites),
+                *([Sentence("base_cause", self._cause)] if self._cause else []),
+            ),
         )

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.github import events
-from evalgate.model import BaseSource, Report, RuleBook, Run, Suite
-from evalgate.results import file, history as results_history, output, shards
+from evalgate.model import BaseSource, Report, Run, Suite
+from evalgate.results import file, output, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git
@@ -33,21 +32,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
 
     Raises ConfigError if results do not belong together or are not of this workflow run,
     UnavailableError if there are none."""
-    heads, bases = _read(places, settings, context)
+    files = _files(places, output_folder=settings.root / settings.output)
+    heads, bases = _read(files, places, settings, context)
     head = shards.join(heads)
     # both sides are judged as they were measured
-    overrides = {"adk_compat": head.deviations.is_adk_compat}
-    settings = settings.model_copy(
-        update={**overrides, "explicit_options": {**settings.explicit_options, **overrides}}
-    )
+    settings = settings.with_options(adk_compat=head.deviations.is_adk_compat)
     _require_same_root(head.run, settings, context)
     rules, rule_base = _rules(settings, head.run.suites, heads, context)
-    history_settings = settings if context.on_base_branch else rules.settings
-    history = results_history.open_history(history_settings, context)
-    cases, notices = quarantine.in_force(
-        settings, head.run.suites, rule_base, context, past=history.past
-    )
-    rules = rules.with_quarantined(cases)
+    rules, history = baseline_rules.open_history(rules, settings, rule_base, context)
     base = shards.join(bases) if bases and head.comparison is not None else None
     base_run = None if base is None else base.run
     measurement = Measurement(
@@ -60,20 +52,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         problems=(
             *settings.problems,
             *rules.problems,
-            *history.problems,
-            *notices,
             *head.problems,
             *_without_base(heads, bases),
         ),
     )
+    outcomes = [side.outcomes for side in (head, base) if side is not None]
     report = decision.decide(measurement, rules, context, history=history)
-    outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
     report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
-    store.keep_parts(
-        {path.parent for path in _files(places, output_folder=settings.root / settings.output)},
-        rules,
-        context,
-    )
+    store.keep_parts({path.parent for path in files}, rules, context)
     context.present(report)
     output.write_file(
         settings.root / rules.settings.output / shards.DURATIONS,
@@ -83,10 +69,9 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
 
 
 def _read(
-    places: Sequence[Path], settings: Settings, context: Context
+    files: Sequence[Path], places: Sequence[Path], settings: Settings, context: Context
 ) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
-    """The shards of both sides, head's and the base's."""
-    files = _files(places, output_folder=settings.root / settings.output)
+    """The shards of both sides, head's and the base's: of these `files`, which `places` have."""
     if not files:
         location = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
@@ -148,24 +133,23 @@ def _require_same_root(run: Run, settings: Settings, context: Context) -> None:
 def _files(places: Iterable[Path], *, output_folder: Path) -> list[Path]:
     """Every results.json, each once. Results of an earlier merge, in `output_folder`, are skipped
     unless they are named."""
-    paths: dict[Path, None] = {}
+    paths: list[Path] = []
     for place in places:
         if place.is_dir():
-            found_paths = sorted(place.rglob(RESULTS))
-            paths |= dict.fromkeys(
+            paths += (
                 path
-                for path in found_paths
+                for path in sorted(place.rglob(RESULTS))
                 if not path.absolute().is_relative_to(output_folder.absolute())
             )
         elif place.is_file():
-            paths[place] = None
+            paths.append(place)
         else:
             raise ConfigError(
                 "does not exist",
                 place=Place(str(place)),
                 hint="Paths are relative to the working directory (in a workflow: the workspace), not to `root`.",
             )
-    return list(paths)
+    return list(dict.fromkeys(paths))
 
 
 def _rules(
@@ -176,11 +160,9 @@ def _rules(
     commits = (origin.commit for origin in origins if origin.source is not BaseSource.FILE)
     base_commit = next((commit for commit in commits if commit), settings.base)
     if not (base_commit or context.event_base or context.is_pull_request):
-        book = RuleBook(policy=load.policy_of(settings, suites))
-        return Rules(settings=settings, suites=suites, books=(book,)), None
+        return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
-    raw_settings = {**settings.explicit_options, "baseline": "rerun"}
-    settings = settings.model_copy(update={"baseline": "rerun", "explicit_options": raw_settings})
+    settings = settings.with_options(baseline="rerun")
     base_settings = settings.model_copy(update={"base": base_commit})
     with baseline_base.open_bases(base_settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import __version__, reports
-from evalgate.baseline import failures, quarantine
+from evalgate.baseline import failures, rules as baseline_rules
 from evalgate.comparison import pairing
-from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.github import artifacts, forks, publish
@@ -112,50 +111,39 @@ def post(
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on unverified results, by the settings' policy; their own verdicts are ignored."""
     run = replace(head.run, commit=links.commit)
-    policy = replace(
-        load.policy_of(
-            settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat}), run.suites
-        ),
-        quarantined=quarantine.of_checkout(
-            settings, run.suites, today=dt.datetime.now(dt.UTC).date()
-        ),
-    )
-    comparison = None
+    settings = settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat})
+    rules = baseline_rules.in_force(settings, run.suites, None)
+    policy = rules.on(dt.datetime.now(dt.UTC).date()).policy
     base_run = None if base is None else base.run
-    if head.comparison is not None:
-        # the rules in the artifact are unverified, too; the settings' rules decide here
-        comparison = failures.again(head.comparison, run, base_run, book=RuleBook(policy=policy))
+    # the rules in the artifact are unverified, too; the settings' rules decide here
+    comparison = head.comparison and failures.again(
+        head.comparison, run, base_run, book=RuleBook(policy=policy)
+    )
     scored_criteria = {
         (trial.key.suite, name)
         for trial in run.trials
         for name in trial.grades
         if pairing.value_of(trial, name) is not None
     }
+    scored_uses = (
+        use
+        for suite in run.suites
+        for use in suite.criteria
+        if (suite.key, use.name) in scored_criteria
+    )
     verdict, problems = decision.verdict_of(run, comparison, policy=policy)
+    # only the base branch's history shows drift, not an unverified artifact
+    stored_problems = (
+        problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"
+    )
     return Report(
         run=run,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
-        criterion_judges=decision.criterion_judges(
-            (
-                use
-                for suite in run.suites
-                for use in suite.criteria
-                if (suite.key, use.name) in scored_criteria
-            ),
-            is_stored=True,
-        ),
-        # only the base branch's history shows drift, not an unverified artifact
-        problems=(
-            *problems,
-            *(
-                problem
-                for problem in head.problems[:MOST_PROBLEMS]
-                if problem.code != "provider-drift"
-            ),
-        ),
+        criterion_judges=decision.criterion_judges(scored_uses, is_stored=True),
+        problems=(*problems, *stored_problems),
         links=links,
         version=__version__,
     )
@@ -167,17 +155,13 @@ def _fetch_results(
     """The results of head and of the base in the run's artifact, downloaded into `folder`. Raises
     UnavailableError without an artifact, ConfigError if it is of another commit or not ours."""
     name = settings.artifact
-    candidates = [
-        candidate
-        for candidate in artifacts.list_of_run(client, finished.id, name=name)
-        if not candidate.expired
-    ]
-    if not candidates:
+    candidates = artifacts.list_of_run(client, finished.id, name=name)
+    artifact = next((candidate for candidate in candidates if not candidate.expired), None)
+    if artifact is None:
         raise UnavailableError(
             f"the finished run has no artifact {name!r}",
             hint="It ended without a report (see its log), or lacks actions/upload-artifact with `if: always()`.",
         )
-    artifact = candidates[0]
     sha = (artifact.head_sha or "").lower()
     if sha and sha != event.head.sha:
         raise ConfigError(

@@ -41,7 +41,7 @@ def prepare(
     `unrun_suffices`, files that are not run count as a match."""
     prepared_project = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
     more_problems = (
-        () if prepared_project.fatal() else _format_problems(settings, prepared_project.sound())
+        () if prepared_project.fatal() else format_problems(settings, prepared_project.sound())
     )
     return prepared_project.with_problems((*more_problems, *quarantine.moved(settings)))
 
@@ -49,29 +49,18 @@ def prepare(
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
     Raises as `prepare` and `require_sound`."""
+    commit, dirty = context.commit, None
     # not in parts: the merge knows the commit
-    is_kept = context.keep and context.is_attended
-    commit, dirty = (
-        git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
-    )
+    if context.keep and context.is_attended:
+        commit, dirty = git.state_of(settings.root, context.environ)
     project = require_sound(prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     return replace(project, commit=commit, dirty=dirty)
 
 
-def unready(
-    settings: Settings, suites: Iterable[Suite], *, environ: Environ
-) -> tuple[Problem, ...]:
-    """The problems that settled suites would meet: judges and simulated users without keys,
-    calibrations."""
-    all_suites = tuple(suites)
-    return (
-        *project.unready(settings, all_suites, environ=environ),
-        *_format_problems(settings, all_suites),
-    )
-
-
-def _format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+def format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+    """The problems that the formats find in suites and settings, such as a calibration that does
+    not fit."""
     return tuple(
         problem for row in FORMATS.values() for problem in row.find_problems(settings, suites)
     )
@@ -112,20 +101,16 @@ def key_notes(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
         yield errors.note("key-of-file", message, Place(file))
 
 
-def token_problems(root: Path, context: Context) -> Iterator[Problem]:
-    """A warning if the checkout of a workflow keeps its token."""
-    if not context.is_attended and forks.keeps_token(root):
+def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem]:
+    """Warnings if the checkout of a workflow keeps its token, if agents of a workflow run with the
+    rights of its step, and if those of an isolated run can read what is expected of them."""
+    if not context.is_attended and forks.keeps_token(settings.root):
         reader = "the job's other steps" if context.isolate else "the agent"
         message = (
             f"the checkout keeps the job's token in git's configuration, where {reader} can read it"
         )
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
         yield errors.warning("token-in-checkout", message, hint=hint)
-
-
-def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem]:
-    """A warning if agents of a workflow run with the rights of its step, or if those of an isolated
-    run can read what is expected of them."""
     if context.workflow_run and not context.isolate:
         message = (
             "without isolation: agents run with the rights of this step and can read what it can read, "
@@ -152,13 +137,12 @@ def make_context(
     process.require_memory()
     watcher = watcher or SilentWatcher()
     cache = cache_of(settings, environ, say=watcher.say)
-    fields.setdefault("isolate", settings.isolate)
-    fields = {
+    defaults = {
+        "isolate": settings.isolate,
         "is_pull_request": events.is_of_change(environ),
         "workflow_run": config_context.run_of(environ),
-        **fields,
     }
-    return Context(environ=environ, watcher=watcher, cache=cache, **fields)
+    return Context(environ=environ, watcher=watcher, cache=cache, **{**defaults, **fields})
 
 
 def cache_of(settings: Settings, environ: Environ, *, say: Log) -> Path:
@@ -186,25 +170,19 @@ class Estimate:
     and once more after each step of tool calls. `judge_calls`: each judged criterion asks at least
     one question per trial, with as many samples as can decide it; cached replies cost nothing."""
 
-    cases: int
-    trials: int
     turns: int
     model_calls: int
-    judge_calls: int = 0
+    judge_calls: int
 
 
 def estimate(suite: Suite, settings: Settings) -> Estimate:
-    """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    cases = suite.cases
+    """Turns and calls of the first runs of a suite; a scenario counts as one turn."""
     repeats = settings.runs
-    questions = sum(count for case in cases for _, count in _questions(suite, case, settings))
+    questions = (count for case in suite.cases for _, count in _questions(suite, case, settings))
     return Estimate(
-        cases=len(cases),
-        trials=len(cases) * repeats,
-        turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases)
-        * repeats,
-        model_calls=sum(map(_calls, cases)) * repeats,
-        judge_calls=questions * repeats,
+        turns=sum(case.turn_count for case in suite.cases) * repeats,
+        model_calls=sum(map(_calls, suite.cases)) * repeats,
+        judge_calls=sum(questions) * repeats,
     )
 
 
@@ -223,14 +201,11 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
                 models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0
             )
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
-    texts = (
-        words.counted(calls, "agent model call") if calls else "",
-        f"{words.counted(judge_calls, 'judge call')} ({cost}cached replies are free)"
-        if judge_calls
-        else "",
-    )
-    expected_text = " and ".join(part for part in texts if part)
-    return f"expecting at least {expected_text}" if expected_text else ""
+    texts = [words.counted(calls, "agent model call")] if calls else []
+    if judge_calls:
+        count_text = words.counted(judge_calls, "judge call")
+        texts.append(f"{count_text} ({cost}cached replies are free)")
+    return f"expecting at least {' and '.join(texts)}" if texts else ""
 
 
 def reruns(policy: Policy, *, has_base: bool) -> str:
@@ -258,13 +233,11 @@ def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[s
 def _calls(case: Case) -> int:
     """One call per turn, and one more for each expected event with tool calls: the calls of one
     event are made together."""
-    if case.conversation is None:
-        return 1
-    contents = (event.content for turn in case.conversation for event in turn.steps)
+    contents = (event.content for turn in case.turns for event in turn.steps)
     steps = sum(
         any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content
     )
-    return len(case.conversation) + steps
+    return case.turn_count + steps
 
 
 def _samples(use: CriterionUse, *, all_samples: bool) -> int:
@@ -273,8 +246,7 @@ def _samples(use: CriterionUse, *, all_samples: bool) -> int:
         return 0
     if Need.VERTEX in use.needs:
         return 1
-    model_options = use.options.get("judge_model_options")
-    samples = member(model_options, "num_samples")
+    samples = member(use.options.get("judge_model_options"), "num_samples")
     if not isinstance(samples, int):
         return 1
     return samples if all_samples or use.options.get("exhaustive") else -(-samples // 2)

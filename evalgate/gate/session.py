@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import quarantine, rules as baseline_rules
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import places
@@ -23,7 +23,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.model import Report
-from evalgate.results import history as results_history, kept, shards
+from evalgate.results import kept, shards
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system import redact
@@ -87,20 +87,17 @@ def open_gate_session(
     )
     key_notices = (
         *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
-        *prepare.token_problems(project.settings.root, context),
         *prepare.isolation_problems(rules.settings, context),
     )
+    part = shards.find_part(rules.settings, rules.suites)
+    rules = replace(
+        rules,
+        suites=rules.suites if part is None else shards.suites_of(rules.suites, part),
+        part=part,
+        problems=(*rules.problems, *key_notices),
+    )
+    rules, history = baseline_rules.open_history(rules, project.settings, rule_base, context)
     with ExitStack() as stack:
-        # a run of the base branch uses its own store
-        settings = project.settings if context.on_base_branch else rules.settings
-        history = results_history.open_history(settings, context)
-        part = shards.find_part(rules.settings, rules.suites)
-        suites = rules.suites if part is None else shards.suites_of(rules.suites, part)
-        cases, notices = quarantine.in_force(
-            project.settings, suites, rule_base, context, past=history.past
-        )
-        problems = (*rules.problems, *key_notices, *history.problems, *notices)
-        rules = replace(rules.with_quarantined(cases), suites=suites, part=part, problems=problems)
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         earlier = gate_store.open_earlier_runs(rules, base, context, history)
         # results are stored as they arrive: head's, and the base's if it is measured
@@ -127,7 +124,8 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
     if settings is head_settings:
         return
     problems = (
-        *prepare.unready(settings, rules.suites, environ=context.environ),
+        *discovery_project.unready(settings, rules.suites, environ=context.environ),
+        *prepare.format_problems(settings, rules.suites),
         *toolbox.check(settings, rules.suites),
     )
     if errors := errors_in(problems):
@@ -153,9 +151,8 @@ def _journal(name: str, settings: Settings, context: Context, redact_text: Redac
     about = {
         "evalgate": __version__,
         "started_at": context.moment.isoformat(timespec="seconds"),
-        "workflow_run": context.workflow_run,
+        **({"workflow_run": context.workflow_run} if context.workflow_run else {}),
     }
-    about = {name: text for name, text in about.items() if text}
     return Journal.create(path, about=about, redact=redact_text)
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -48,7 +48,7 @@ from evalgate.results import output
 from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, without
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member, without
 from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -86,11 +86,11 @@ class Starter:
     top: Path
     project: Project
     files: Mapping[str, str]
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    elsewhere: str = ""
-    uses_cloud: bool = False
-    action: str = ACTION
-    undecided: tuple[str, ...] = field(default=())
+    secrets: Mapping[str, str]
+    elsewhere: str
+    uses_cloud: bool
+    action: str
+    undecided: tuple[str, ...]
 
 
 def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
@@ -104,14 +104,8 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     rules, chosen_uses, undecided = render_rules(settings, project, action)
     sources = [agent_source.of_agent(use, read_source) for use in (*known_uses, *chosen_uses)]
     if any(environ.get(key) for key in GOOGLE_KEYS):  # a key here says more than an example
-        flag = agent_source.VERTEX[0]
-        sources = [
-            replace(
-                source,
-                samples=without(source.samples, (flag,)),
-            )
-            for source in sources
-        ]
+        flags = agent_source.VERTEX[:1]
+        sources = [replace(source, samples=without(source.samples, flags)) for source in sources]
     variable_values, judge_values, uses_cloud = _variables_for(settings, project, sources)
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {
@@ -173,7 +167,7 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
 
 def _agents_of(text: str) -> list[Any]:
     document = yaml.load(text, file="")
-    agents_list = None if isinstance(document, Problem) else (document.raw or {}).get("agents")
+    agents_list = None if isinstance(document, Problem) else member(document.raw, "agents")
     return agents_list if isinstance(agents_list, list) else []
 
 
@@ -182,21 +176,16 @@ def _variables_for(
 ) -> tuple[dict[str, str], dict[str, str], bool]:
     """The variables that the workflow sets for agents, and those for judges alone; and whether it
     must sign in to Google Cloud."""
-    variable_values = values_of(sources)
+    values = values_of(sources)
     models = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in variable_values or any(
+    uses_cloud = workflows.CREDENTIALS in values or any(
         name.startswith("vertex") for name in models
     )
     if not uses_cloud:
-        variable_values = {
-            name: text or variables.secret(name) for name, text in variable_values.items()
-        }
+        values = {name: text or variables.secret(name) for name, text in values.items()}
     keys = doctor.keys_of_judges(settings, project.suites)
-    return (
-        variable_values,
-        {key: variables.secret(key) for key in keys if key not in variable_values},
-        uses_cloud,
-    )
+    judge_values = {key: variables.secret(key) for key in keys if key not in values}
+    return values, judge_values, uses_cloud
 
 
 def needed_by(source: AgentSource) -> list[str]:
@@ -224,28 +213,26 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     variable_values = {}
     for source in sources:
         for name in needed_by(source):
-            sample = source.samples.get(name, "") or (
-                source.values.get(name, "") if name == location else ""
-            )
+            sample = source.samples.get(name, "")
+            if name == location:
+                sample = sample or source.values.get(name, "")
             if name in workflows.SIGN_IN_VARIABLES and not sample:
                 variable_values[name] = ""  # set by the sign-in step, if there is one
             elif name == flag:
                 variable_values[name] = '"true"'
+            elif _is_usable(name, sample):
+                variable_values[name] = json.dumps(sample)
             else:
-                variable_values[name] = (
-                    json.dumps(sample) if _is_usable(name, sample) else variables.secret(name)
-                )
+                variable_values[name] = variables.secret(name)
     return variable_values
 
 
 def _is_usable(name: str, sample: str) -> bool:
     """True if a value of a `.env.example` can be used as it is: neither a secret nor a
     placeholder."""
-    is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
-    is_placeholder = (
-        re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
-    )
-    return is_plain and not is_placeholder and not redact.is_named(name)
+    is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample)
+    is_placeholder = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE)
+    return bool(is_plain and not is_placeholder) and not redact.is_named(name)
 
 
 @functools.cache
@@ -267,15 +254,12 @@ def render_workflow(
     top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a key."""
     inputs = {
         "root": root and _scalar(root),
-        "env": ", ".join(name for name in variable_values if doctor.needs_naming(name)),
+        "env": ", ".join(filter(doctor.needs_naming, variable_values)),
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
-    new_step = (
-        f"      - uses: {action}\n"
-        + _lines("with", inputs)
-        + _lines("env", {**variable_values, **(judge_variables or {})})
-    )
+    env_lines = _lines("env", {**variable_values, **(judge_variables or {})})
+    new_step = f"      - uses: {action}\n{_lines('with', inputs)}{env_lines}"
     if signs_in:
         text = text.replace("checks: write}", "checks: write, id-token: write}")
         new_step = SIGN_IN_STEP.replace("{page}", page_url(action, SIGN_IN_PAGE)) + new_step
@@ -324,11 +308,10 @@ def render_rules(
 
     Suites without an agent that have the same candidates share a rule. Its first candidate counts,
     the others are written as comments. The text is "" if every suite has an agent."""
-    unknown_agent = discovery_agents.UNKNOWN.found_by
     unassigned_keys = [
         suite.key
         for suite in (*project.suites, *project.unread)
-        if suite.agent.found_by == unknown_agent
+        if suite.agent.found_by == discovery_agents.UNKNOWN.found_by
     ]
     if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
@@ -345,19 +328,12 @@ def render_rules(
             agent_source.is_example(str(option)) for option in first_use.options.values()
         )
         undecided += keys if len(texts) != 1 or is_example else []
-        suite_lines = [f"      - {json.dumps(key)}" for key in keys]
-        lines += (
-            ["  - suites:", *suite_lines]
-            if len(keys) > 1
-            else [f"  - suites: [{json.dumps(keys[0])}]"]
-        )
-        lines += [
-            f"    {line}"
-            for line in (
-                *_options(first_use),
-                *(texts[1:] if texts else discovery_agents.OTHER_AGENTS),
-            )
-        ]
+        if len(keys) > 1:
+            lines += ["  - suites:", *(f"      - {json.dumps(key)}" for key in keys)]
+        else:
+            lines.append(f"  - suites: [{json.dumps(keys[0])}]")
+        other_lines = texts[1:] if texts else discovery_agents.OTHER_AGENTS
+        lines += [f"    {line}" for line in (*_options(first_use), *other_lines)]
     return "\n".join(lines) + "\n", chosen_uses, tuple(undecided)
 
 
@@ -368,12 +344,9 @@ def _candidates(
     evalgate.yml, the candidates, and the keys of their suites."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(tree.agent_files, tree.read_source)
-    framework_agents = list(
-        agent_source.find_frameworks(
-            discovery_agents.code_files(settings.root),
-            ImportGraph(discovery_agents.reader(settings.root)),
-        )
-    )
+    files = discovery_agents.code_files(settings.root)
+    graph = ImportGraph(discovery_agents.reader(settings.root))
+    framework_agents = list(agent_source.find_frameworks(files, graph))
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
     for key in keys:
         choice = discovery_agents.find_agent(key, folders=folders)
@@ -459,8 +432,8 @@ class FirstTurn:
 
     use: AgentUse
     turn: Invocation
-    models: tuple[str, ...] = ()
-    state: Json = field(default_factory=dict)
+    models: tuple[str, ...]
+    state: Json
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
@@ -527,9 +500,9 @@ def _missing_names(
 
 
 def _changes_text(requirements: str, state: Json) -> str:
-    state_text = f"a made-up session state: {json.dumps(state)}" if state else ""
-    parts = [f"other requirements: {requirements}" if requirements else "", state_text]
-    return ", and ".join(filter(None, parts))
+    parts = [f"other requirements: {requirements}"] if requirements else []
+    parts += [f"a made-up session state: {json.dumps(state)}"] if state else []
+    return ", and ".join(parts)
 
 
 def _first_turn(
@@ -679,8 +652,9 @@ def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
     if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
         with suppress(python_needs.PoetryFailed):  # the environment's failure says it
             return python_needs.poetry_requirements(Path(needs.folder))
-    extensible = needs.kind in (NeedKind.REQUIREMENTS, NeedKind.PROJECT)
-    return [os.path.relpath(file, settings.root) for file in needs.files] if extensible else None
+    if needs.kind not in (NeedKind.REQUIREMENTS, NeedKind.PROJECT):
+        return None
+    return [os.path.relpath(file, settings.root) for file in needs.files]
 
 
 def mended(
@@ -699,8 +673,9 @@ def mended(
     elif needs is not None and needs.kind is NeedKind.LOCK and "is made for" in failure.message:
         # the lock has a framework that is too old; the project may take a newer one
         requirements = [os.path.relpath(Path(needs.folder, "pyproject.toml"), settings.root)]
-    options = {**use.options, "requirements": requirements}
-    return None if requirements is None else (use.with_options(options), state)
+    if requirements is None:
+        return None
+    return use.with_options({**use.options, "requirements": requirements}), state
 
 
 def made_up(message: str) -> JsonObject:
@@ -713,8 +688,8 @@ def made_up(message: str) -> JsonObject:
         is_optional = plain_kind.endswith("optional") or "None" in kind
         if not is_optional and plain_kind not in PLAIN:
             return {}
-        values[name] = None if is_optional else PLAIN[plain_kind]
-        values[name] = name if values[name] == "" else values[name]
+        value = None if is_optional else PLAIN[plain_kind]
+        values[name] = name if value == "" else value
     return values
 
 
@@ -736,9 +711,10 @@ def _additions(
     settings: Settings,
     context: Context,
 ) -> Iterator[str]:
-    match = _PACKAGE.search(failure.message)
+    message = failure.message
+    match = _PACKAGE.search(message)
     package = (match["named"] or match["advised"]) if match else ""
-    is_absent = "is not installed for" in failure.message
+    is_absent = "is not installed for" in message
     driver = agents.DRIVERS[use.driver]
     framework = driver.package
     if (is_absent and framework not in requirements) or (
@@ -747,13 +723,13 @@ def _additions(
         package = framework
     if package and package not in requirements and len(requirements) <= MOST_PACKAGES:
         yield package
-    for gone_name, foreign_name in _GONE.findall(failure.message):
+    for gone_name, foreign_name in _GONE.findall(message):
         condition = "" if gone_name else f"; sys_platform != {sys.platform!r}"
         option = f"{OVERRIDE}{gone_name or foreign_name}{condition}"
         if requirements and option not in requirements:
             yield option
     is_dated = any(entry.startswith(EXCLUDE_NEWER) for entry in requirements)
-    may_be_newer = failure.kind is not FailureKind.INSTALL and _CHANGED.search(failure.message)
+    may_be_newer = failure.kind is not FailureKind.INSTALL and _CHANGED.search(message)
     day = git.day_of(settings.root, context.environ)
     if may_be_newer and requirements and not is_dated and day:
         next_day = date.fromisoformat(day) + timedelta(days=1)
@@ -761,6 +737,6 @@ def _additions(
             yield f"{EXCLUDE_NEWER}{next_day}"
     # the code is newer than the framework that it pins
     option = f"{OVERRIDE}{framework}"
-    is_of_framework = any(f"from '{name}'" in failure.message for name in driver.modules)
+    is_of_framework = any(f"from '{name}'" in message for name in driver.modules)
     if is_dated and is_of_framework and option not in requirements:
         yield option

@@ -39,6 +39,7 @@ from evalgate.model import (
     AgentFailure,
     CaseKey,
     CaseStatus,
+    CriterionRule,
     Grade,
     GradedTrial,
     Inputs,
@@ -78,40 +79,39 @@ class Store:
     """A folder of journals, for the runs of one pull request, branch or checkout."""
 
     folder: Path
-    scope: str  # the pull request, branch or folder of this run
-    believed: Sequence[str]  # the scopes whose journals count, nearest first
+    # the pull requests, branches or folders whose journals count: that of this run, then others
+    scopes: Sequence[str]
     # of the hash: nobody can write a trusted journal without it
     key: bytes = field(repr=False)
     witness: Identity | None = None
 
-    @contextmanager
     def open_journals(
-        self, scratch: Path, *, oldest: datetime, say: Log
-    ) -> Iterator[list[EarlierSide]]:
-        """The trusted journals, nearest scope and newest first; unreadable ones are reported and
-        skipped. `scratch`: the folder to unpack them in. `oldest`: older trials do not count."""
+        self, stack: ExitStack, scratch: Path, *, oldest: datetime, say: Log
+    ) -> list[EarlierSide]:
+        """The trusted journals, nearest scope and newest first, which `stack` closes; unreadable
+        ones are reported and skipped. `scratch`: the folder to unpack them in. `oldest`: older
+        trials do not count."""
         entries: list[EarlierSide] = []
-        with ExitStack() as stack:
-            for name in sorted(self._names(), reverse=True):
-                journal = self._open_journal(name, scratch, say=say)
-                if journal is None:
-                    continue
-                stack.callback(journal.close)
-                entry = EarlierSide(journal=journal, oldest=oldest)
-                if entry.scope in self.believed and entry.is_recent(entry.started_at):
-                    entries.append(entry)
-            yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
+        for name in sorted(self._names(), reverse=True):
+            journal = self._open_journal(name, scratch, say=say)
+            if journal is None:
+                continue
+            stack.callback(journal.close)
+            entry = EarlierSide(journal=journal, oldest=oldest)
+            if entry.scope in self.scopes and entry.is_recent(entry.started_at):
+                entries.append(entry)
+        return sorted(entries, key=lambda entry: self.scopes.index(entry.scope))
 
     def put(self, journal: Path, *, side: int, started_at: datetime) -> None:
         """Keep the journal of a run, however it ended. Raises UnavailableError."""
+        started_at = started_at.astimezone(UTC)
         first_line = {
             "journal": VERSION,
             "evalgate": __version__,
-            "scope": self.scope,
-            "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
+            "scope": self.scopes[0],
+            "started_at": started_at.isoformat(timespec="seconds"),
             "side": side,
         }
-        stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         draft = self.folder / f".new-{secrets.token_hex(8)}"
         try:
             with errors.unavailable(f"cannot write {self.folder}"):
@@ -119,7 +119,8 @@ class Store:
                 output.pack(journal, draft, prefix=shapes.encode(first_line) + b"\n")
                 draft.chmod(0o644)
                 mac = self._mac(draft.read_bytes())
-                place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
+                stamp = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+                place = self.folder / f"{stamp}-{mac}.jsonl.gz"
                 if self.witness is not None:
                     place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
                 draft.replace(place)
@@ -194,11 +195,6 @@ class EarlierSide:
         """ISO 8601."""
         return str(self.journal.about.get("started_at", ""))
 
-    @property
-    def is_head(self) -> bool:
-        """True if the side was that of a change, and not of its base branch."""
-        return self.journal.about.get("side") == 0
-
     def is_recent(self, at: str) -> bool:
         """True if a measurement of this time still counts; False if the time is unknown."""
         return history.moment(at) >= self.oldest
@@ -215,13 +211,7 @@ def of_workflow(
         return None
     base = environ.get("GITHUB_BASE_REF", "")
     scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
-    return Store(
-        folder=folder,
-        scope=scopes[0],
-        believed=scopes,
-        key=key,
-        witness=None if key else witness,
-    )
+    return Store(folder=folder, scopes=scopes, key=key, witness=None if key else witness)
 
 
 @frozen_dataclass
@@ -232,10 +222,10 @@ class EarlierRuns:
     what their agent, the same on both sides by its settings, reads."""
 
     trees: tuple[Snapshot, ...]
-    store: Store | None = None
-    entries: Sequence[EarlierSide] = ()
-    unchanged: frozenset[str] = frozenset()
-    unread: frozenset[str] = frozenset()
+    store: Store | None
+    entries: Sequence[EarlierSide]
+    unchanged: frozenset[str]
+    unread: frozenset[str]
 
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
@@ -253,12 +243,12 @@ class EarlierRuns:
         chance of a false alarm."""
         head = session.sides[HEAD]
         other_inputs = list[Mapping[str, Inputs]]()
-        own_scope = None if self.store is None else self.store.scope
+        scopes = [] if self.store is None else self.store.scopes[:1]
         for entry in self.entries:
             inputs = entry.journal.inputs
             if (
-                entry.is_head
-                and entry.scope == own_scope
+                entry.journal.about.get("side") == HEAD
+                and entry.scope in scopes
                 and "@refs/pull/" in entry.scope
                 and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
                 and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
@@ -267,8 +257,13 @@ class EarlierRuns:
         return len(other_inputs)
 
     def take(self, session: Session, rules: Rules) -> None:
-        """Add reusable results to the journals of the sides."""
-        if baseline_base.clock_based([rules.policy], rules.suites):
+        """Add reusable results to the journals of the sides, unless a criterion that decides is
+        read from a clock."""
+        uses = (use for suite in rules.suites for use in suite.criteria)
+        criteria = rules.policy.criteria
+        if any(
+            use.scale.clocked and criteria.get(use.name, CriterionRule()).gating for use in uses
+        ):
             return
         head = session.sides[HEAD]
         for side in session.sides:
@@ -303,7 +298,7 @@ def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
 def _put(
     store: Store | None, path: Path, side: int, started_at: datetime, context: Context
 ) -> None:
-    """Keep the journal of a side in the store, if there is one; 0 is head."""
+    """Keep the journal of a side in the store, if there is one."""
     try:
         if store is not None:
             store.put(path, side=side, started_at=started_at)
@@ -330,11 +325,8 @@ def open_earlier_runs(
     """The reusable results of earlier runs. A run of the base branch, which later runs will use,
     reuses nothing; results from before the last change of the provider's model do not count."""
     settings = rules.settings
-    top_folders = [
-        isolation.top_of(settings.root),
-        *([base.top] if base and base.top else []),
-    ]
-    trees = tuple(_tree(top, settings, context) for top in top_folders)
+    top_folders = (isolation.top_of(settings.root), base and base.top)
+    trees = tuple(_tree(top, settings, context) for top in top_folders if top)
     store = _store(rules, context)
     drift_time = history.drifted_at(base_history.past)
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
@@ -343,12 +335,11 @@ def open_earlier_runs(
         if store is not None or settings.resume:
             is_fresh = base_history.is_wanted or settings.fresh
             entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh)
-        same_uses = [
-            suite
+        known_sides = {
+            suite.key: _known_sides(suite, entries, trees)
             for suite in rules.suites
             if base is not None and baseline_base.is_same_use(suite, base, settings)
-        ]
-        known_sides = {suite.key: _known_sides(suite, entries, trees) for suite in same_uses}
+        }
         yield EarlierRuns(
             trees=trees,
             store=store,
@@ -361,13 +352,14 @@ def open_earlier_runs(
 def _known_sides(suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snapshot, ...]) -> int:
     """The most checkouts that do not differ from an earlier run in the files that the suite's agent
     read there; all of them if they are equal."""
+    if len({tree.answer("everything") for tree in trees}) == 1:
+        return len(trees)
     counts = (
         sum(not tree.first_difference(inputs.answers) for tree in trees)
         for entry in entries
         if (inputs := entry.journal.inputs.get(suite.agent.key, Inputs())).is_known
     )
-    count = max(counts, default=0)
-    return len(trees) if len({tree.answer("everything") for tree in trees}) == 1 else count
+    return max(counts, default=0)
 
 
 def _entries(
@@ -385,8 +377,15 @@ def _entries(
     except OSError as error:
         context.say(f"results of earlier runs are not read: {error.strerror or error}")
         return ()
-    oldest_leftover = history.NEVER if settings.resume else oldest
-    leftovers = list(_leftovers(settings, context, store, scratch, oldest=oldest_leftover))
+    leftovers = list(
+        _leftovers(
+            settings,
+            context,
+            store,
+            scratch,
+            oldest=history.NEVER if settings.resume else oldest,
+        )
+    )
     for entry in leftovers:
         stack.callback(entry.journal.close)
     # a scheduled run, or one that was started by hand, measures the agent anew
@@ -395,10 +394,7 @@ def _entries(
     )
     if is_fresh or is_asked_anew or store is None:
         return () if settings.fresh else leftovers
-    return [
-        *leftovers,
-        *stack.enter_context(store.open_journals(scratch, oldest=oldest, say=context.say)),
-    ]
+    return [*leftovers, *store.open_journals(stack, scratch, oldest=oldest, say=context.say)]
 
 
 def _leftovers(
@@ -480,14 +476,15 @@ def _store(rules: Rules, context: Context) -> Store | None:
     if not settings.reuse_days:
         return None
     is_personal = context.keep and context.is_attended
-    if not (is_personal or (context.workflow_run and events.is_of_repository(context.environ))):
+    is_of_repository = context.workflow_run and events.is_of_repository(context.environ)
+    if not (is_personal or is_of_repository):
         return None
     # the jobs of a workflow run have their checkouts in other folders
     root = settings.root if is_personal else events.root_of(settings.root, context.links)
     gate = fingerprints.digest([root, settings.name])
     folder = context.cache / FOLDER / gate
     if is_personal:  # of one person, on any branch
-        return Store(folder=folder, scope=gate, believed=[gate], key=context.store_key)
+        return Store(folder=folder, scopes=[gate], key=context.store_key)
     witness = oidc.identity(context.environ)
     return of_workflow(context.environ, folder, key=context.store_key, witness=witness)
 
@@ -517,12 +514,11 @@ def take(
     have other addresses. Trials in which the agent failed run again. `halves`: for a base, head's
     reused runs; a rerun of the base counts only beside its half of the pair."""
     agent = suite.agent.key
-    no_inputs = Inputs()
     entries = [
         entry
         for entry in entries
         if side.inputs.stands(
-            agent, entry.journal.inputs.get(agent, no_inputs), is_continued=entry.is_continued
+            agent, entry.journal.inputs.get(agent, Inputs()), is_continued=entry.is_continued
         )
     ]
     for case in suite.cases if entries else ():
@@ -539,6 +535,7 @@ def take(
 
 
 def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
+    """Put an earlier trial into the side's journal; True if that was possible."""
     address, grade_addresses = side.addresses(task)
     if side.journal.knows(address):
         return False

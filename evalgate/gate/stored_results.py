@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate import __version__, agents
-from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare as comparison_compare, pairing, threshold
@@ -87,8 +87,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
     trials = pairing.by_case(stored.run.trials)
     verdicts = {}
     for suite in stored.run.suites:
-        for case in suite.cases:
-            key = (suite.key, case.case_id)
+        for key, case in cases_of([suite]).items():
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries[key]
             verdicts[key] = CaseVerdict(
@@ -150,7 +149,7 @@ def _stored_measurement(
         rules,
         edits=head_results.edits if is_decided else rules.edits,
         books=rules.books[:1] if is_decided else rules.books,
-    ).with_quarantined(quarantine.of_checkout(settings, rules.suites, today=context.moment.date()))
+    ).on(context.moment.date())
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(
@@ -175,9 +174,8 @@ def _base_of(stored: Stored, head: Run, settings: Settings) -> Base:
     """The base in a file, which stands for a checkout: its suites are the base's rules."""
     run = stored.run
     renamed = baseline_base.renames(run.suites, head.suites)
-    names = {base_key: head_key for head_key, base_key in renamed.items()}
     rules = BaseRules(
-        suites=baseline_base.under_names(run.suites, names),
+        suites=baseline_base.under_head_names(run.suites, renamed),
         policy=load.policy_of(settings, head.suites),
     )
     return Base(
@@ -339,13 +337,13 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
     ConfigError."""
     if not names:
         return list(stored_cases.values())
-    selection: list[StoredCase] = []
+    selection: dict[CaseKey, StoredCase] = {}
     for name in names:
-        matches = [
-            stored_case
-            for stored_case in stored_cases.values()
-            if name in (stored_case.case_id, ":".join(stored_case.key))
-        ]
+        matches = {
+            key: stored_case
+            for key, stored_case in stored_cases.items()
+            if name in (stored_case.case_id, ":".join(key))
+        }
         if not matches:
             hint = words.did_you_mean(
                 name,
@@ -353,8 +351,8 @@ def select(stored_cases: Mapping[CaseKey, StoredCase], names: Sequence[str]) -> 
                 fallback="`evalgate list` shows the cases.",
             )
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
-        selection += [stored_case for stored_case in matches if stored_case not in selection]
-    return selection
+        selection |= matches
+    return list(selection.values())
 
 
 def current(settings: Settings) -> tuple[Report, dict[CaseKey, StoredCase]]:
@@ -377,19 +375,16 @@ def _reported_cases(
     reported_cases = {case.key: case for case in reports_cases.collect(report)}
     problems = {suite.key: suite.problem for suite in report.run.suites}
     for key, stored_case in stored_cases.items():
-        if key in reported_cases:
-            case = reported_cases[key]
+        if case := reported_cases.get(key):
             keys = {trial.key for trial in stored_case.trials}
-            yield (
-                key,
-                replace(
-                    stored_case.with_trials(trial for trial in case.trials if trial.key in keys),
-                    suite=case.suite,
-                    eval_case=case.eval_case,
-                    verdict=case.verdict,
-                    label=case.label,
-                ),
+            reported_case = replace(
+                stored_case.with_trials(trial for trial in case.trials if trial.key in keys),
+                suite=case.suite,
+                eval_case=case.eval_case,
+                verdict=case.verdict,
+                label=case.label,
             )
+            yield key, reported_case
         elif problem := problems.get(key[0]):
             verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
@@ -565,15 +560,11 @@ def _current_trials(
 ) -> Iterator[GradedTrial]:
     """The trials of a case under today's criteria. `names`: the criteria whose scores still count;
     None: the case was changed, so no score counts."""
-    unmeasured = not_evaluated(Reason.SKIPPED, "case_changed")
+    deciding_names = [use.name for use in suite.criteria if not use.informational]
+    unmeasured = dict.fromkeys(deciding_names, not_evaluated(Reason.SKIPPED, "case_changed"))
     for trial in stored_case.trials:
-        deciding_names = (use.name for use in suite.criteria if not use.informational)
-        grades = (
-            dict.fromkeys(deciding_names, unmeasured)
-            if names is None
-            else {name: trial.grades[name] for name in names if name in trial.grades}
-        )
-        yield replace(trial, grades=grades)
+        grades = {name: trial.grades[name] for name in names or () if name in trial.grades}
+        yield replace(trial, grades=unmeasured if names is None else grades)
     numbers = {trial.key.number for trial in stored_case.trials if trial.key.is_first}
     for number in range(stored_case.stored.run.repeats if stored_case.trials else 0):
         if number not in numbers:
@@ -583,16 +574,11 @@ def _current_trials(
 
 def _unchanged_criteria(stored: Stored, suite: Suite) -> list[str]:
     """The criteria that score as they did in a run."""
-    current_fingerprints = {
-        use.name: fingerprints.of_criterion(
-            use, version=stored.version, deviations=stored.deviations
-        )
-        for use in suite.criteria
-    }
     return [
-        name
-        for name, fingerprint in current_fingerprints.items()
-        if stored.criteria.get((suite.key, name)) == fingerprint
+        use.name
+        for use in suite.criteria
+        if stored.criteria.get((suite.key, use.name))
+        == fingerprints.of_criterion(use, version=stored.version, deviations=stored.deviations)
     ]
 
 
@@ -610,10 +596,9 @@ def failed(settings: Settings) -> tuple[tuple[str, ...], int]:
 def selection(cases: Iterable[CaseKey]) -> tuple[str, ...]:
     """The cases as a selection of paths. It cannot name an id with a comma: then it has all cases
     of the file."""
-    by_suite = grouped(cases)
     return tuple(
         suite if "," in "".join(ids) else f"{suite}:{','.join(ids)}"
-        for suite, ids in by_suite.items()
+        for suite, ids in grouped(cases).items()
     )
 
 
@@ -631,19 +616,17 @@ def of_file(
         if case.status is CaseStatus.NEW
         or case.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
     }
-    stored_cases = {}
-    for suite in run.suites:
-        for case in suite.cases:
-            key = (suite.key, case.case_id)
-            if case_keys is not None and key not in case_keys:
-                continue
-            stored_cases[key] = StoredCase(
-                stored=stored,
-                is_of_change=key in changed_keys,
-                head=side(key),
-                suite=suite,
-                eval_case=case,
-                verdict=verdicts[key],
-                label=stored.entries[key].label or case_labels.label(verdicts[key]),
-            )
-    return stored_cases
+    return {
+        key: StoredCase(
+            stored=stored,
+            is_of_change=key in changed_keys,
+            head=side(key),
+            suite=suite,
+            eval_case=case,
+            verdict=verdicts[key],
+            label=stored.entries[key].label or case_labels.label(verdicts[key]),
+        )
+        for suite in run.suites
+        for key, case in cases_of([suite]).items()
+        if case_keys is None or key in case_keys
+    }

@@ -111,19 +111,17 @@ def _is_of_evaluations(file: str) -> bool:
 def make(root: Path, change: WaitingChange) -> None:
     """Make a change: only its values change in its files. Raises ConfigError, UnavailableError."""
     for source, text in apply(root, change).values():
-        if text is None:
-            _remove(source.path, root)
-        elif text != source.text:
-            rewrite.save(source, text)
-
-
-def _remove(path: Path, root: Path) -> None:
-    """Delete a file, and the folder that had only this file."""
-    folder = path.parent
-    with errors.unavailable(f"{path} cannot be deleted"):
-        path.unlink()
-        if folder.name == path.stem and folder != root and not any(folder.iterdir()):
-            folder.rmdir()
+        path = source.path
+        if text is not None:
+            if text != source.text:
+                rewrite.save(source, text)
+            continue
+        with errors.unavailable(f"{path} cannot be deleted"):
+            path.unlink()
+            # the folder that had only this file
+            folder = path.parent
+            if folder.name == path.stem and folder != root and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def accept(root: Path, change: WaitingChange) -> None:

@@ -105,6 +105,11 @@ class Case:
         """The turns of its conversation; empty for a scenario."""
         return self.conversation or ()
 
+    @property
+    def turn_count(self) -> int:
+        """The number of its turns; a scenario counts as one."""
+        return 1 if self.conversation is None else len(self.conversation)
+
     def setup_of(self, number: int) -> TurnSetup:
         """The additions to a turn, counted from 0."""
         if self.scenario is not None and self.setups:

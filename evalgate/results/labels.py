@@ -52,7 +52,10 @@ FAILURES = (
     CaseLabel.NOT_CONFIRMED,
     CaseLabel.FAILED,
 )
-"""The labels of failed cases, without flaky and quarantined ones."""
+"""The labels of failed cases, without unstable ones."""
+
+UNSTABLE = (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+"""The labels of cases whose runs differ."""
 
 
 QUARANTINE_CODES = frozenset(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.comparison.book import Sides
 from evalgate.config import load
@@ -228,8 +228,7 @@ def decided(
             rules = baseline_rules.in_force(own, suites, base, context)
         except EvalgateError:
             return None
-        quarantined_cases, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
-        rules = rules.with_quarantined(quarantined_cases)
+        rules, _ = baseline_rules.open_history(rules, own, base, context)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
         both = [
             Sides(

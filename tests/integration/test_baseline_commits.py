@@ -321,7 +321,5 @@ def test_ancestors_of_a_shallow_commit_are_fetched(
 ) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert (
-            len(git.ancestors(repo, baseline_base.pick_base(repo, base="", event_base="").commit))
-            == 62
-        )
+        picked = baseline_base.pick_base(repo, base="", event_base="", environ={})
+        assert len(git.ancestors(repo, picked.commit)) == 62

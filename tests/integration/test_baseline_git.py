@@ -118,7 +118,7 @@ def test_a_hostile_configuration_runs_nothing(
         head = repo.head
         base = git_(origin, "rev-parse", "HEAD~1")
         try:
-            picked = baseline_base.pick_base(repo, base="", event_base=base).commit
+            picked = baseline_base.pick_base(repo, base="", event_base=base, environ={}).commit
         except GitFailed:
             picked = head  # an address that leads nowhere
         with baseline_base.checked_out(repo, picked) as there:
@@ -147,7 +147,7 @@ def test_a_workspace_that_belongs_to_somebody_else(
 
     with git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
         base = baseline_base.pick_base(
-            repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1")
+            repo, base="", event_base=git_(origin, "rev-parse", "HEAD~1"), environ={}
         )
         with baseline_base.checked_out(repo, base.commit) as there:
             assert (there.root / "agent.py").read_text() == "old\n"

@@ -83,7 +83,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
-    config, patterns = edit.write_patterns(file, cases, settings, os.environ)
+    config, patterns = edit.write_patterns(file, cases, settings)
     for tool, arguments in patterns.items():
         names = words.listed([plain.label(argument, 60) for argument in arguments])
         click.echo(

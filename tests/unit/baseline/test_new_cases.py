@@ -61,9 +61,8 @@ def test_new_cases(
     now: dict[str, str],
     new: str,
 ) -> None:
-    names = {old: new for new, old in renamed.items()}
-    known = baseline_base.under_names(
-        suites({**(before or {}), **dict.fromkeys(unread, "")}), names
+    known = baseline_base.under_head_names(
+        suites({**(before or {}), **dict.fromkeys(unread, "")}), renamed
     )
     rules = (
         None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,10 @@ def keep(
 def ages(folder: Path, **whose: Any) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
-    with store_of(folder, **whose).open_journals(
-        folder, oldest=NOW - timedelta(days=7), say=said.append
-    ) as entries:
+    with ExitStack() as stack:
+        entries = store_of(folder, **whose).open_journals(
+            stack, folder, oldest=NOW - timedelta(days=7), say=said.append
+        )
         times = [entry.journal.measured_at("address") for entry in entries]
         recent = [
             datetime.fromisoformat(at)

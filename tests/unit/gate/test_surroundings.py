@@ -49,7 +49,13 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
             base=None,
             judges=JudgeEnvironment(environ={}),
             history=History(settings=rules.settings, context=context),
-            earlier=EarlierRuns(trees=(Snapshot(tmp_path),)),
+            earlier=EarlierRuns(
+                trees=(Snapshot(tmp_path),),
+                store=None,
+                entries=(),
+                unchanged=frozenset(),
+                unread=frozenset(),
+            ),
             journals=[journal],
             write_files=None,
         )

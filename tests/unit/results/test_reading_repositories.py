@@ -141,11 +141,19 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64
         (b"", False),
     ],
 )
-def test_lfs_pointers(data: bytes, expected: bool) -> None:
-    assert baseline_base.is_pointer(data) is expected
+def test_lfs_pointers(tmp_path: Path, data: bytes, expected: bool) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    assert baseline_base.is_pointer(file) is expected
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    assert not baseline_base.is_pointer(link)
 
 
-@given(st.lists(st.binary(max_size=200)).map(b"\n".join))
-def test_no_bytes_upset_the_reading_of_pointers(data: bytes) -> None:
-    found = baseline_base.is_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
-    assert found in (True, False)
+@given(data=st.lists(st.binary(max_size=200)).map(b"\n".join))
+def test_no_bytes_upset_the_reading_of_pointers(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "pointer"
+    file.write_bytes(b"version https://git-lfs.github.com/spec/v1\n" + data)
+    assert baseline_base.is_pointer(file) in (True, False)
