@@ -85,9 +85,7 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
         labels=_SCORES,
     )
     result = ask.panel.vote(judged.sampled(ask, question, exhaustive=True))
-    scores = judged.labels_of(result)
-    score = statistics.fmean(scores) if scores else None
-    turn = judged.judged_turn(result, turn=None, score=score)
+    turn = judged.judged_turn(result, turn=None, mean=statistics.fmean)
     return judged.conclude_conversation(turn, view.actual, nothing=vertex_service.nothing())
 
 
@@ -107,23 +105,12 @@ def grade_by_service(view: TrialView, *, ask: Inquiry) -> Grade:
     options = ask.options
     assert isinstance(options, ServiceOptions)
     metric = options.metric
-    parameters = options.parameters
     if UNMEASURED.match(metric):
         return not_evaluated(Reason.NOT_APPLICABLE, "metric_unknown", metric)
     instance = agents_cli.service_instance(view)
     if metric.startswith("multi_turn"):  # the prompt is a list of turns, which may be empty
         instance.setdefault("prompt", {"contents": {"contents": []}})
-    body = {
-        "instance": instance,
-        "metrics": [
-            {
-                "predefinedMetricSpec": {
-                    "metricSpecName": metric,
-                    **({"metricSpecParameters": parameters} if parameters else {}),
-                }
-            }
-        ],
-    }
+    body = vertex_service.ask_metric(metric, instance, options.parameters)
     return vertex_service.grade_conversation(ask, body, metric, view.actual)
 
 

@@ -14,12 +14,11 @@ from evalgate.model import (
     NotEvaluated,
     Reason,
     Scale,
-    Score,
     TrialView,
     not_evaluated,
 )
 from evalgate.values import Sentence, Wording
-from .base import Criterion, CriterionServices, CriterionSpec
+from .base import CriterionSpec
 
 
 class MetricOptions(BaseModel):
@@ -28,48 +27,36 @@ class MetricOptions(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-def build(_options: MetricOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion for the function at `use.code`. Raises nothing; if the driver runs no metrics,
-    there is no score."""
-    return partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
-
-
-def grade(
-    view: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None
-) -> Grade:
-    """The metric's score, if it is a number, has scores for all turns or for none, and agrees with
-    the threshold. A metric that passes a score below the threshold has another direction of
-    better."""
+def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None) -> Grade:
+    """The score of the function at `use.code`, if it is a number, has scores for all turns or for
+    none, and agrees with the threshold. A metric that passes a score below the threshold has
+    another direction of better. If the driver runs no metrics, there is no score."""
     if run_metric is None:
         return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
     if use.options.get("takes") == "instance" and not agents_cli.has_response(view):
         return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
-    metric_grade = run_metric(code, use, view)
-    if isinstance(metric_grade, NotEvaluated):
-        return metric_grade
-    problem = _problem(metric_grade, use, code=code, turns=len(view.actual))
-    return (
-        NotEvaluated(reason=Reason.CRITERION_FAILED, message=problem) if problem else metric_grade
-    )
-
-
-def _problem(score: Score, use: CriterionUse, *, code: str, turns: int) -> Wording:
+    code = use.code or ""
+    score = run_metric(code, use, view)
+    if isinstance(score, NotEvaluated):
+        return score
+    count = len(view.actual)
+    threshold = use.threshold
+    problem: Wording = ""
     if not score.is_number:
-        return Sentence("score_invalid", code, score.value)
-    if score.turns and len(score.turns) != turns:
-        return Sentence("metric_turns", code, len(score.turns), turns)
-    if score.passed is None or use.threshold is None:
-        return ""
-    is_met = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
-    return (
-        "" if score.passed == is_met else Sentence("metric_direction", code, score, use.threshold)
-    )
+        problem = Sentence("score_invalid", code, score.value)
+    elif score.turns and len(score.turns) != count:
+        problem = Sentence("metric_turns", code, len(score.turns), count)
+    elif score.passed is not None and threshold is not None:
+        is_met = score.value <= threshold if use.lower_is_better else score.value >= threshold
+        if score.passed != is_met:
+            problem = Sentence("metric_direction", code, score, threshold)
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=problem) if problem else score
 
 
 SPEC = CriterionSpec(
     name="custom_metric",
     summary="a custom metric of the repository",
     options=MetricOptions,
-    build=build,
+    build=lambda _options, use, services: partial(grade, use=use, run_metric=services.run_metric),
     scale=Scale(lowest=None, highest=None),
 )

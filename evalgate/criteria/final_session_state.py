@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import Field
 
 from evalgate.model import (
-    CriterionUse,
     Finding,
     Grade,
     Reason,
@@ -24,7 +23,7 @@ from evalgate.model import (
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Json, Sentence, matches_any
-from .base import Criterion, CriterionServices, CriterionSpec
+from .base import CriterionSpec
 
 
 class StateMatch(enum.StrEnum):
@@ -41,11 +40,6 @@ class StateOptions(Wire):
     match: StateMatch = StateMatch.SUBSET
     ignore: list[str] = Field(default_factory=list)
     matchers: dict[str, json_match.Matcher] = Field(default_factory=dict)
-
-
-def build(options: StateOptions, _use: CriterionUse, _services: CriterionServices) -> Criterion:
-    """The criterion with its options."""
-    return partial(grade, options=options)
 
 
 def grade(view: TrialView, *, options: StateOptions) -> Grade:
@@ -91,6 +85,6 @@ SPEC = CriterionSpec(
     name="final_session_state",
     summary="share of the expected session state present at the end",
     options=StateOptions,
-    build=build,
+    build=lambda options, _use, _services: partial(grade, options=options),
     is_beyond_adk=True,
 )

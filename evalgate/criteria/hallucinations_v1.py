@@ -4,8 +4,7 @@ support."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -18,7 +17,6 @@ from evalgate.model import (
     Grade,
     Invocation,
     Need,
-    NotEvaluated,
     Reason,
     Text,
     TrialView,
@@ -26,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
 from . import judged
 from .base import CriterionSpec, Verdicts
 from .judged import AnswerOptions, Inquiry, JudgedTurn
@@ -55,30 +53,29 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         )
     ]
     splits = ask.panel.vote_all([_split(passage.text, ask) for passage in passages])
-    texts = [
-        (passage, _split_sentences(result, passage.text))
+    sentences_of_texts = [
+        parse_split(result.samples[0].text, passage.text) if result.items[""].passed else ()
         for passage, result in zip(passages, splits, strict=True)
+    ]
+    plans: list[SampledRequest | JudgedTurn] = [
+        _validation(passage.context, sentences, ask)
+        if sentences
+        else JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
+        for passage, sentences, result in zip(passages, sentences_of_texts, splits, strict=True)
     ]
 
     def read(result: VoteResult, number: int) -> JudgedTurn:
-        passage, sentences = texts[number - 1]
-        assert not isinstance(sentences, NotEvaluated)
-        subjects = dict(zip(sentence_names(sentences), sentences, strict=True))
-        return judged.judged_items(result, subjects, turn=passage.turn)
+        subjects = by_name(sentences_of_texts[number - 1])
+        return judged.judged_turn(result, subjects=subjects, turn=passages[number - 1].turn)
 
-    texts_by_turn: defaultdict[int, list[JudgedTurn]] = defaultdict(list)
-    judged_texts = ask.judged([_validation(*text, ask) for text in texts], read)
-    for passage, judged_text in zip(passages, judged_texts, strict=True):
-        texts_by_turn[passage.turn].append(judged_text)
+    numbers = (passage.turn for passage in passages)
+    texts_by_turn = grouped(zip(numbers, ask.judged(plans, read), strict=True))
     judged_turns = [
-        _together(texts_by_turn[number], number, ask.deviations)
+        _together(texts_by_turn.get(number, ()), number, ask.deviations)
         for number in range(1, len(view.actual) + 1)
     ]
     no_text = not_evaluated(Reason.NOTHING_RECORDED, "no_answer_text")
     return judged.conclude(judged_turns, nothing=no_text, deviations=ask.deviations)
-
-
-# --- which sentences ------------------------------------------------------------------------------
 
 
 def _split(text: str, ask: Inquiry) -> SampledRequest:
@@ -86,35 +83,15 @@ def _split(text: str, ask: Inquiry) -> SampledRequest:
         is_read = parse_split(reply, text) or not has_words(text)
         return {"": Vote(passed=True)} if is_read else {}
 
-    return judged.sampled(
-        ask, render_split(text), parse=any_sentence, names={"": "the text"}, num_samples=1
-    )
+    return judged.sampled(ask, render_split(text), parse=any_sentence, num_samples=1)
 
 
-def _split_sentences(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:
-    verdict = result.items[""]
-    if verdict.passed is None:
-        unreadable = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
-        return judged.lack_of(verdict, result.samples) or unreadable
-    return parse_split(result.samples[0].text, text)
-
-
-# --- what each rests on ---------------------------------------------------------------------------
-
-
-def _validation(
-    passage: AgentText, sentences: tuple[str, ...] | NotEvaluated, ask: Inquiry
-) -> SampledRequest | JudgedTurn:
-    if isinstance(sentences, NotEvaluated):
-        return JudgedTurn(lack=sentences)
-    if not sentences:
-        return JudgedTurn()
-    names = sentence_names(sentences)
+def _validation(context: Pieces, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
     return judged.sampled(
         ask,
-        render_validation(passage.context, sentences),
+        render_validation(context, sentences),
         parse=lambda text: parse_validation(text, sentences),
-        names=dict(zip(names, names, strict=True)),
+        names={name: name for name in by_name(sentences)},
         num_samples=None if ask.deviations.hallucination_samples else 1,
     )
 
@@ -173,13 +150,12 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
 
 def _context(invocation: Invocation, events: Sequence[Event]) -> Pieces:
     """The agents' instructions and tools, the user's request, and earlier events."""
-    step_list = prompting.events_json(events)
     return {
         "developer_instructions": prompting.instructions_of([invocation]),
         "user_request": prompting.text_of(invocation.user_content),
         "available_tools": prompting.tools_of([invocation]),
         "grounding_metadata": prompting.grounding_of(events),
-        "steps_before": prompting.as_json(step_list) if step_list else "",
+        "steps_before": prompting.json_piece(prompting.events_json(events)),
     }
 
 
@@ -322,10 +298,8 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 
 def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
     """The question about the support of the sentences."""
-    entries = [
-        {"id": name, "sentence": sentence}
-        for name, sentence in zip(sentence_names(sentences), sentences, strict=True)
-    ]
+    names = by_name(sentences)
+    entries = [{"id": name, "sentence": sentence} for name, sentence in names.items()]
     return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
@@ -333,24 +307,31 @@ def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
         task=VALIDATE_TASK,
         version=VERSION,
         schema=prompting.verdicts_schema(
-            sentence_names(sentences), texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
+            names, texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
         ),
     )
 
 
-def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
-    """The names S1, S2, ... of the sentences."""
-    return tuple(f"S{number}" for number in range(1, len(sentences) + 1))
+def by_name(sentences: Iterable[str]) -> Mapping[str, str]:
+    """The sentences by their names S1, S2, ..."""
+    return {f"S{number}": sentence for number, sentence in enumerate(sentences, start=1)}
 
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
+    names = by_name(sentences)
+
+    def name_of(entry: Json) -> str | None:
+        """By its id, else by its text; None if the entry is about no sentence that was asked."""
+        name = prompting.bare_name(str(entry.get("id", ""))).upper()
+        return name if name in names else prompting.first_quoted(entry, ["sentence"], names)
+
     return prompting.votes_by_item(
         text,
         key="label",
         labels=LABELS,
         lines=_entries_of_lines,
-        item_of=lambda entry: _sentence_name(entry, sentences),
+        item_of=name_of,
         rationale_of=_rationale,
     )
 
@@ -363,17 +344,6 @@ def _rationale(entry: Json) -> str:
         if excerpt
     ]
     return " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
-
-
-def _sentence_name(entry: Json, sentences: Sequence[str]) -> str | None:
-    """The name of an entry's sentence, by its id, else by its text; None if the entry is about no
-    sentence that was asked."""
-    names = sentence_names(sentences)
-    name = prompting.bare_name(str(entry.get("id", ""))).upper()
-    if name in names:
-        return name
-    place = prompting.first_quoted(entry, ["sentence"], sentences)
-    return None if place is None else names[place]
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:

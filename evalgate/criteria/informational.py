@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from evalgate.model import Grade, Invocation, Reason, Scale, Score, TrialView, not_evaluated, turns
 from evalgate.model.deviations import Deviations
@@ -44,11 +43,7 @@ def grade_model_calls(view: TrialView, deviations: Deviations) -> Grade:
 
 # --- tokens ---
 
-_Tokens: TypeAlias = Mapping[str, int]
-"""Tokens of one turn by kind, with ADK's names. Kinds that no model call reported are left out."""
-
-
-_KINDS: tuple[str, ...] = (
+_KINDS = (
     "total_tokens",
     "input_tokens",
     "prompt_tokens",
@@ -86,10 +81,9 @@ def grade_tokens(view: TrialView, deviations: Deviations) -> Grade:
     return Score(value=total, turns=totals, breakdown=breakdown)
 
 
-def _spent(turn: Invocation) -> _Tokens:
+def _spent(turn: Invocation) -> Mapping[str, int]:
+    """The tokens of a turn by kind, without the kinds that no model call reported."""
     usages = [event.usage for event in turn.steps if event.usage is not None]
-    if not usages:
-        return {}
     prompt = _total([usage.prompt_tokens for usage in usages])
     tool_use = _total([usage.tool_use_prompt_tokens for usage in usages])
     candidates = _total([usage.candidates_tokens for usage in usages])
@@ -144,17 +138,17 @@ def _seconds(turn: Invocation) -> Mapping[str, float]:
     timings = turn.timings
     if timings is None:
         return {}
-    phases = {"total_seconds": timings.total_s}
-    if timings.model_s is not None:
-        phases["model_seconds"] = timings.model_s
-    if timings.tool_s is not None:
-        phases["tool_seconds"] = timings.tool_s
+    phases = {
+        "total_seconds": timings.total_s,
+        "model_seconds": timings.model_s,
+        "tool_seconds": timings.tool_s,
+    }
     if timings.model_s is not None and timings.tool_s is not None:
         # the clocks stop at slightly different moments: the remainder may be slightly below zero
         phases["framework_seconds"] = round(
             max(timings.total_s - timings.model_s - timings.tool_s, 0.0), 3
         )
-    return phases
+    return {phase: seconds for phase, seconds in phases.items() if seconds is not None}
 
 
 UNBOUNDED = Scale(highest=None)

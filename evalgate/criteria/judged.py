@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -162,19 +163,22 @@ def with_judge(
     return grade
 
 
+ONE_LABEL: Mapping[str, str] = MappingProxyType({"": ""})
+"""The items of a question on one label, with their names and subjects, which it does not need."""
+
+
 def sampled(
     ask: Inquiry,
     question: Question,
     *,
     parse: Callable[[str], Mapping[str, Vote]] | None = None,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] = ONE_LABEL,
     num_samples: int | None = None,
     exhaustive: bool = False,
 ) -> SampledRequest:
     """A sampled request for the question: on one label, or on the items in `names`, which maps them
     to their names in the prompt. `parse`: the votes in a reply; None: by the question's labels.
     Items that a reply omits are asked again. `exhaustive`: the criterion needs all samples."""
-    prompt_names = names or {}
     read = parse or partial(prompting.parse_label, labels=question.labels)
     judge = ask.options.judge_model_options
     return SampledRequest(
@@ -185,13 +189,10 @@ def sampled(
             repeat=ask.repeat,
         ),
         parse=lambda reply: read(Reply(reply.text, question)),
-        items=("",) if names is None else tuple(names),
+        items=tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
         again=lambda items: prompting.remind(
-            question.prompt,
-            missing_names=[prompt_names.get(item, item) for item in items],
-            all_names=list(prompt_names.values()) or [""],
-            briefly=bool(question.code),
+            question, [names[item] for item in items] if len(items) < len(names) else ()
         ),
         exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
@@ -203,64 +204,50 @@ def finding_of(
 ) -> Finding:
     """The verdict on an item, its reason, and the opinion of each sample."""
     verdict = result.items[item]
+    vote = verdict.vote or Vote(passed=None)
     return Finding(
-        text=(verdict.vote.rationale if verdict.vote else "") or verdict.message,
+        text=vote.rationale or verdict.message,
         turn=turn,
-        label=verdict.vote.label if verdict.vote else "",
+        label=vote.label,
         score=None if verdict.passed is None else float(verdict.passed),
         subject=subject,
-        opinions=tuple(opinion_of(sample, item) for sample in result.samples),
+        opinions=tuple(_opinion(sample, item) for sample in result.samples),
         spared=0 if verdict.passed is None else result.request.num_samples - len(result.samples),
     )
 
 
-def opinion_of(sample: Sample, item: str) -> Opinion:
-    """The opinion of one sample on an item."""
-    if sample.failure is not None:
-        return Opinion(sample=sample.index, text=sample.failure.message)
+def _opinion(sample: Sample, item: str) -> Opinion:
     vote = sample.votes.get(item)
-    if vote is None:
-        return Opinion(sample=sample.index, text=Sentence("reply_unreadable"), cached=sample.cached)
-    if vote.passed is None:
+    label = ""
+    text: Wording
+    if sample.failure is not None:
+        text = sample.failure.message
+    elif vote is None:
+        text = Sentence("reply_unreadable")
+    elif vote.passed is None:
         text = Sentence("label_unknown", vote.label)
-        return Opinion(sample=sample.index, text=text, cached=sample.cached)
-    return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
-
-
-def labels_of(result: VoteResult) -> list[float]:
-    """The numbers that the samples gave as their labels."""
-    votes = (sample.votes.get("") for sample in result.samples)
-    return [float(vote.label) for vote in votes if vote and vote.passed]
+    else:
+        label = vote.label
+        text = vote.rationale
+    return Opinion(sample=sample.index, label=label, text=text, cached=sample.cached)
 
 
 def judged_turn(
     result: VoteResult,
     *,
     turn: int | None,
-    subject: Wording = "",
-    score: float | None = None,
+    subjects: Mapping[str, Wording] = ONE_LABEL,
+    mean: Callable[[list[float]], float] | None = None,
 ) -> JudgedTurn:
-    """The result for a turn from a vote on one label. `score`: the score of the turn, if it is not
-    1.0 for yes and 0.0 for no."""
-    verdict = result.items[""]
-    turn_score = (
-        None if verdict.passed is None else float(verdict.passed) if score is None else score
-    )
-    return JudgedTurn(
-        scores=() if turn_score is None else (turn_score,),
-        findings=(finding_of(result, turn=turn, subject=subject),),
-        lack=lack_of(verdict, result.samples),
-    )
-
-
-def judged_items(
-    result: VoteResult, subjects: Mapping[str, Wording], *, turn: int | None
-) -> JudgedTurn:
-    """The result for a turn from a vote on several items, with their subjects: a score and a
-    finding for each. The turn has a lack if any item has no verdict (in ADK: if all have none)."""
+    """The result for a turn from a vote on items with subjects: a score and a finding for each. The
+    turn has a lack if any item has no verdict (in ADK: if all have none). `mean`: for one label,
+    the score from the numbers that the samples gave, in place of 1.0 for yes and 0.0 for no."""
     verdicts = [result.items[item] for item in subjects]
     lack = next(filter(None, (lack_of(verdict, result.samples) for verdict in verdicts)), None)
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
+    if scores and mean is not None:
+        votes = (sample.votes.get("") for sample in result.samples)
+        scores = (mean([float(vote.label) for vote in votes if vote and vote.passed]),)
     is_partial = bool(scores) and not result.request.deviations.turn_unjudged
     return JudgedTurn(
         scores=scores,
@@ -282,20 +269,15 @@ def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> NotEvaluated | N
     """Why an item has no verdict; None if it has one."""
     if verdict.passed is not None:
         return None
-    return NotEvaluated(reason=_reason(verdict.undecided, samples), message=verdict.message)
-
-
-def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
-    if undecided is Undecided.UNREADABLE:
-        return Reason.JUDGE_UNREADABLE
     kinds = {sample.failure.kind for sample in samples if sample.failure}
-    if kinds & REFUSED:
-        return Reason.CREDENTIALS_MISSING
-    return (
-        Reason.JUDGE_NOT_RECORDED
-        if kinds == {JudgeFailureKind.NO_RECORDING}
-        else Reason.JUDGE_UNAVAILABLE
-    )
+    reason = Reason.JUDGE_UNAVAILABLE
+    if verdict.undecided is Undecided.UNREADABLE:
+        reason = Reason.JUDGE_UNREADABLE
+    elif kinds & REFUSED:
+        reason = Reason.CREDENTIALS_MISSING
+    elif kinds == {JudgeFailureKind.NO_RECORDING}:
+        reason = Reason.JUDGE_NOT_RECORDED
+    return NotEvaluated(reason=reason, message=verdict.message)
 
 
 @frozen_dataclass
@@ -359,4 +341,4 @@ def conclude_conversation(
     """The grade of a whole conversation from one result: the last turn has its value, earlier turns
     have none."""
     grade = conclude([judged_turn], nothing=nothing, deviations=deviations)
-    return replace(grade, turns=(*(None,) * (len(actual) - 1), *(grade.turns or (None,))))
+    return replace(grade, turns=(*(None,) * (len(actual) - 1), *grade.turns))

@@ -194,10 +194,8 @@ def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
     """The environment variables with the keys of all models that a run of settled suites asks."""
-    models = models_of(settings, suites)
-    if not models:
-        return frozenset()
-    return Clients(defaults=defaults_of(settings), environment=environ).key_names(models)
+    clients = Clients(defaults=defaults_of(settings), environment=environ)
+    return clients.key_names(models_of(settings, suites))
 
 
 def _model(use: CriterionUse) -> str | None:

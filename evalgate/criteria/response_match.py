@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from rouge_score import tokenize
 
 from evalgate.model import (
-    CriterionUse,
     Finding,
     Grade,
     Need,
@@ -27,7 +26,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.values import Sentence
-from .base import Criterion, CriterionServices, CriterionSpec, NoOptions
+from .base import CriterionSpec, NoOptions
 
 # Scripts in which every character is a word, and scripts written without spaces, whose marks belong
 # to the character before them: exactly the blocks that ADK lists.
@@ -116,11 +115,6 @@ def _stemmer() -> Callable[[str], str]:
     return stem
 
 
-def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: with exact arithmetic, or with ADK's."""
-    return grade if services.deviations.exact_overlap else grade_as_adk
-
-
 def grade(view: TrialView) -> Grade:
     """The mean of the turns' F scores, computed exactly and rounded once. Thoughts are not part of
     the answer.
@@ -189,6 +183,8 @@ SPEC = CriterionSpec(
     name="response_match_score",
     summary="word overlap with the expected answer (ROUGE-1 F)",
     options=NoOptions,
-    build=build,
+    build=lambda _options, _use, services: (
+        grade if services.deviations.exact_overlap else grade_as_adk
+    ),
     needs=frozenset({Need.REFERENCE}),
 )

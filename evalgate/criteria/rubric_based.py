@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from evalgate.judges.base import VoteResult
-from evalgate.judges.prompting import Question
+from evalgate.judges.prompting import Pieces
 from evalgate.model import (
     Grade,
     Invocation,
@@ -60,15 +60,15 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
     last_ids = {rubric.rubric_id for rubric in rubrics_of_turns[-1]}
 
     def read(result: VoteResult, number: int) -> JudgedTurn:
-        counted_rubrics = [
-            rubric
+        subjects = {
+            rubric.rubric_id: rubric.text
             for rubric in rubrics_of_turns[number - 1]
             if ask.deviations.own_rubrics or rubric.rubric_id in last_ids
-        ]
-        return rubrics.judge_rubrics(result, counted_rubrics, turn=number)
+        }
+        return judged.judged_turn(result, turn=number, subjects=subjects)
 
     plans = [
-        rubrics.sampled(ask, _question(turn, turn_rubrics, subject, ask), turn_rubrics)
+        rubrics.sampled(ask, subject, _pieces(turn, subject, ask), turn_rubrics)
         if turn_rubrics
         else judged.without_score("turn_without_rubric", number)
         for number, (turn, turn_rubrics) in enumerate(
@@ -95,17 +95,12 @@ def grade_conversation(view: TrialView, *, ask: Inquiry) -> Grade:
     )
 
 
-def _question(
-    turn: Invocation, turn_rubrics: Sequence[Rubric], subject: Subject, ask: Inquiry
-) -> Question:
+def _pieces(turn: Invocation, subject: Subject, ask: Inquiry) -> Pieces:
+    if subject is Subject.TOOL_USE:
+        return rubrics.tool_use_pieces(turn)
     assert isinstance(ask.options, RubricOptions)
     intermediate = ask.options.include_intermediate_responses_in_final
-    pieces = (
-        rubrics.tool_use_pieces(turn)
-        if subject is Subject.TOOL_USE
-        else rubrics.answer_pieces(turn, intermediate=intermediate)
-    )
-    return rubrics.ask_rubrics(subject, pieces, turn_rubrics)
+    return rubrics.answer_pieces(turn, intermediate=intermediate)
 
 
 class RubricsDiffer(Exception):  # noqa: N818 - named after the problem

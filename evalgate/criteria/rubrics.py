@@ -8,13 +8,11 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Pieces, Question, Rows
 from evalgate.model import (
-    AgentDetails,
     Grade,
     Invocation,
     NotEvaluated,
@@ -22,9 +20,9 @@ from evalgate.model import (
     Rubric,
     not_evaluated,
 )
-from evalgate.values import JsonObject
+from evalgate.values import Json, JsonObject
 from . import judged
-from .judged import Inquiry, JudgedTurn
+from .judged import Inquiry
 
 VERSION = "2"
 LABELS: Mapping[str, bool] = {"yes": True, "no": False}
@@ -83,7 +81,6 @@ as much as words. Where a property fails, name the turn in which it did. Keep th
 apart: each speaks of its own property.""",
 }
 
-_EVIDENCE_KEY = ' "evidence": "...",'
 _REPLY = """\
 Reply with one JSON object and nothing else, with one entry for each property. Give {first}the reasons in one to three
 sentences, then the verdict. After the last entry comes the code.
@@ -110,20 +107,19 @@ def ask_rubrics(subject: Subject, pieces: Pieces, rubrics: Sequence[Rubric]) -> 
         }
         for name, rubric in zip(names, rubrics, strict=True)
     ]
+    first = evidence = ""
+    texts = ["rationale"]
+    if subject is Subject.FINAL_RESPONSE:
+        first = "first the evidence that decides it (the step number, or that none is needed or there), then "
+        evidence = ' "evidence": "...",'
+        texts.insert(0, "evidence")
     return prompting.build_question(
         rules=f"{_MISSIONS[subject]}\n\n{_COMMON.format(prefix=prefix)}",
-        reply=_reply_form(subject, prefix),
+        reply=_REPLY.format(prefix=prefix, first=first, evidence=evidence),
         pieces={**pieces, "properties": prompting.as_json(properties)},
         task=_TASKS[subject],
         version=VERSION,
-        schema=prompting.verdicts_schema(
-            names,
-            texts=("evidence", "rationale")
-            if subject is Subject.FINAL_RESPONSE
-            else ("rationale",),
-            label="verdict",
-            labels=LABELS,
-        ),
+        schema=prompting.verdicts_schema(names, texts=texts, label="verdict", labels=LABELS),
     )
 
 
@@ -155,39 +151,30 @@ def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
         key="verdict",
         labels=LABELS,
         lines=_entries_of_lines,
-        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
+        item_of=lambda entry: _rubric_id(entry, rubrics),
         rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
     )
 
 
-def _reply_form(subject: Subject, prefix: str) -> str:
-    evidence = subject is Subject.FINAL_RESPONSE
-    first = (
-        "first the evidence that decides it (the step number, or that none is needed or there), then "
-        if evidence
-        else ""
-    )
-    return _REPLY.format(prefix=prefix, first=first, evidence=_EVIDENCE_KEY if evidence else "")
-
-
-def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
-    """The rubric of an entry, by name, id or text, in this order; None if the entry is about no
-    rubric that was asked."""
-    by_name = {
-        name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
-    }
+def _rubric_id(entry: Json, rubrics: Sequence[Rubric]) -> str | None:
+    """The id of an entry's rubric, by name, id or text, in this order; None if the entry is about
+    no rubric that was asked."""
+    ids = [rubric.rubric_id for rubric in rubrics]
+    id_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
     # a lowercase id counts if no other rubric has the same one
-    counts = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
-    by_id = {name: rubric for rubric in rubrics if counts[name := rubric.rubric_id.casefold()] == 1}
-    by_id |= {rubric.rubric_id: rubric for rubric in rubrics}
+    counts = Counter(map(str.casefold, ids))
+    id_by_spelling = {name.casefold(): name for name in ids if counts[name.casefold()] == 1}
+    id_by_spelling |= {name: name for name in ids}
     for written_name in (str(entry[key]) for key in _NAMES if key in entry):
         word = prompting.bare_name(written_name)
-        ids = (written_name.strip(), word, written_name.strip().casefold())
-        rubric = by_name.get(word) or next((by_id[name] for name in ids if name in by_id), None)
-        if rubric is not None:
-            return rubric
-    place = prompting.first_quoted(entry, _TEXTS, (rubric.text for rubric in rubrics))
-    return None if place is None else rubrics[place]
+        if word in id_by_name:
+            return id_by_name[word]
+        for spelling in (written_name.strip(), word, written_name.strip().casefold()):
+            if spelling in id_by_spelling:
+                return id_by_spelling[spelling]
+    return prompting.first_quoted(
+        entry, _TEXTS, {rubric.rubric_id: rubric.text for rubric in rubrics}
+    )
 
 
 def _entries_of_lines(rows: Rows) -> list[JsonObject]:
@@ -205,10 +192,13 @@ def _entries_of_lines(rows: Rows) -> list[JsonObject]:
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:
-    """The answer, and all evidence for it."""
-    agent = agent_of(invocation)
+    """The answer, and all evidence for it. The instructions are those of the agent that made the
+    first step, else of the first known agent."""
+    author = next((event.author for event in invocation.steps), "")
+    first_agents = [agent for agent in invocation.agents if agent.name == author]
+    instructions = [agent.instructions for agent in (*first_agents, *invocation.agents)]
     return {
-        "developer_instructions": agent.instructions if agent else "",
+        "developer_instructions": instructions[0] if instructions else "",
         **tool_use_pieces(invocation),
         "grounding_metadata": prompting.grounding_of(invocation.steps),
         "final_answer": prompting.answer_of(invocation, intermediate=intermediate),
@@ -233,14 +223,6 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> Pieces:
     }
 
 
-def agent_of(invocation: Invocation) -> AgentDetails | None:
-    """The agent that made the first step of the turn, else the first known agent; None if no agent
-    is known."""
-    author = next((event.author for event in invocation.steps), "")
-    acting_agent = next((agent for agent in invocation.agents if agent.name == author), None)
-    return acting_agent or next(iter(invocation.agents), None)
-
-
 # --- grades ---------------------------------------------------------------------------------------
 
 
@@ -251,10 +233,9 @@ def grade_conversation(
     no_rubric_grade = no_rubrics(rubric_type)
     if not rubrics:
         return no_rubric_grade
-    sampled_request = sampled(
-        ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics
-    )
-    turn = judge_rubrics(ask.panel.vote(sampled_request), rubrics, turn=None)
+    sampled_request = sampled(ask, Subject.CONVERSATION, conversation_pieces(actual), rubrics)
+    subjects = {rubric.rubric_id: rubric.text for rubric in rubrics}
+    turn = judged.judged_turn(ask.panel.vote(sampled_request), turn=None, subjects=subjects)
     return judged.conclude_conversation(
         turn, actual, nothing=no_rubric_grade, deviations=ask.deviations
     )
@@ -265,17 +246,13 @@ def no_rubrics(rubric_type: str) -> NotEvaluated:
     return not_evaluated(Reason.RUBRICS_MISSING, "no_rubrics", rubric_type)
 
 
-def judge_rubrics(result: VoteResult, rubrics: Sequence[Rubric], *, turn: int | None) -> JudgedTurn:
-    """The verdicts of a sampled request, one finding per rubric."""
-    subjects = {rubric.rubric_id: rubric.text for rubric in rubrics}
-    return judged.judged_items(result, subjects, turn=turn)
-
-
-def sampled(ask: Inquiry, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
-    """The sampled request for a question about rubrics."""
+def sampled(
+    ask: Inquiry, subject: Subject, pieces: Pieces, rubrics: Sequence[Rubric]
+) -> SampledRequest:
+    """The sampled request with the question about rubrics."""
     return judged.sampled(
         ask,
-        question,
+        ask_rubrics(subject, pieces, rubrics),
         parse=lambda text: parse_rubrics(text, rubrics),
         names=dict(zip((rubric.rubric_id for rubric in rubrics), names_of(rubrics), strict=True)),
     )

@@ -91,8 +91,28 @@ SameCall: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    same_call = _same_call(options, services.deviations)
-    return partial(grade, options=options, same_call=same_call, deviations=services.deviations)
+    deviations = services.deviations
+    is_subset = options.args_match is ArgsMatch.SUBSET
+    shared_matchers = options.matchers.get("*", {})
+    by_tool = {tool: shared_matchers | matchers for tool, matchers in options.matchers.items()}
+
+    def same_call(actual: ToolCall, expected: ToolCall) -> bool:
+        if actual.name != expected.name:
+            return False
+        if options.ignore_args:
+            return True
+        if options.matchers or is_subset:
+            return not json_match.entries_differing(
+                actual.arguments,
+                expected.arguments,
+                matchers=by_tool.get(actual.name, shared_matchers),
+                subset=is_subset,
+            )
+        if deviations.null_args:
+            return actual.arguments == expected.arguments
+        return actual.args == expected.args
+
+    return partial(grade, options=options, same_call=same_call, deviations=deviations)
 
 
 def grade(
@@ -124,29 +144,6 @@ def grade(
     return Score(value=turns.mean(known_scores), turns=tuple(scores), findings=tuple(findings))
 
 
-def _same_call(options: Options, deviations: Deviations) -> SameCall:
-    if options.ignore_args:
-        return lambda actual, expected: actual.name == expected.name
-    if options.matchers or options.args_match is ArgsMatch.SUBSET:
-        is_subset = options.args_match is ArgsMatch.SUBSET
-        shared_matchers = options.matchers.get("*", {})
-        by_tool = {tool: shared_matchers | matchers for tool, matchers in options.matchers.items()}
-        return lambda actual, expected: (
-            actual.name == expected.name
-            and not json_match.entries_differing(
-                actual.arguments,
-                expected.arguments,
-                matchers=by_tool.get(actual.name, shared_matchers),
-                subset=is_subset,
-            )
-        )
-    if deviations.null_args:
-        return lambda actual, expected: (
-            actual.name == expected.name and actual.arguments == expected.arguments
-        )
-    return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
-
-
 def _difference(
     actual: Invocation,
     expected: Invocation,
@@ -173,7 +170,11 @@ def _difference(
             )
             return _exact(counted_calls, expected_calls, same_call)
         case MatchType.IN_ORDER:
-            return _in_order(actual_calls, expected_calls, same_call)
+            remaining_calls = iter(actual_calls)
+            for number, expected_call in enumerate(expected_calls, start=1):
+                if not any(same_call(call, expected_call) for call in remaining_calls):
+                    return Sentence("call_not_made", number, _call_text(expected_call), number - 1)
+            return ""
         case MatchType.ANY_ORDER:
             return _any_order(actual_calls, expected_calls, same_call)
 
@@ -190,16 +191,6 @@ def _exact(
             or not same_call(actual_call, expected_call)
         ):
             return Sentence("call_differs", number, *map(_call_text, (expected_call, actual_call)))
-    return ""
-
-
-def _in_order(
-    actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
-) -> Wording:
-    remaining_calls = iter(actual)
-    for number, expected_call in enumerate(expected, start=1):
-        if not any(same_call(actual_call, expected_call) for actual_call in remaining_calls):
-            return Sentence("call_not_made", number, _call_text(expected_call), number - 1)
     return ""
 
 

@@ -18,7 +18,6 @@ from evalgate.model import (
     Grade,
     Invocation,
     Need,
-    NotEvaluated,
     Persona,
     Reason,
     Score,
@@ -50,14 +49,12 @@ def build(
         use,
         services,
         partial(grade, options=options, threshold=threshold),
-        unready=_unready_reason,
+        unready=lambda view: (
+            not_evaluated(Reason.NOT_APPLICABLE, "no_scenario")
+            if view.case.scenario is None
+            else judged.unready_reason(view)
+        ),
     )
-
-
-def _unready_reason(view: TrialView) -> NotEvaluated | None:
-    if view.case.scenario is None:
-        return not_evaluated(Reason.NOT_APPLICABLE, "no_scenario")
-    return judged.unready_reason(view)
 
 
 def grade(
@@ -67,14 +64,14 @@ def grade(
     the last message invalid. Unknown if any verdict is unknown. The end of a conversation that a
     limit cut is not judged, except in ADK."""
     scenario = view.case.scenario
-    assert scenario is not None  # see `_unready_reason`
+    assert scenario is not None  # see `unready` in `build`
     results = ask.panel.vote_all(_sampled(view, scenario, options, ask))
     count = len(view.actual)
     votes = [
         judged.judged_turn(
             result,
             turn=min(number, count),
-            subject=Sentence("conversation_end") if number > count else "",
+            subjects={"": Sentence("conversation_end") if number > count else ""},
         )
         for number, result in enumerate(results, start=2)
     ]
@@ -216,8 +213,9 @@ def ask_quality(
     pieces = {"conversation_plan": plan}
     faults = _FAULTS.format(stop_signal=stop_signal)
     if persona is not None:
-        rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
-        pieces["user_persona"] = rules
+        pieces["user_persona"] = personas.describe(
+            personas.resolve(persona), stop_signal=stop_signal, to_judge=True
+        )
         faults = _FAULTS_OF_PERSONA
     pieces |= {"conversation": conversation, "next_message_of_the_user": message}
     return prompting.build_question(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Question
 from evalgate.model import (
     CriterionUse,
@@ -129,32 +128,29 @@ share that it finds."""
 # --------------------------------------------------------
 
 
-def _grade_by_model(
+def grade_by_model(
     view: TrialView,
+    *,
     ask: Inquiry,
     question: Callable[..., Question],
-    *,
-    score: Callable[[VoteResult], float | None] | None = None,
+    mean: Callable[[list[float]], float] | None = None,
 ) -> Grade:
-    """The mean over the turns with an answer, by the judge model. `score`: the score of a turn's
-    vote, which needs all samples; None: 1.0 for yes, 0.0 for no.
+    """The mean over the turns with an answer, by the judge model. `mean`: as in
+    `judged.judged_turn`; it needs all samples.
 
     A finding notes that the grade is not from the service."""
     plans = [
         judged.sampled(
             ask,
             question(request=prompting.text_of(turn.user_content), answer=answer),
-            exhaustive=score is not None,
+            exhaustive=mean is not None,
         )
         if (answer := prompting.answer_of(turn)).strip()
         else judged.without_score("turn_without_answer", number)
         for number, turn in enumerate(view.actual, start=1)
     ]
     judged_turns = ask.judged(
-        plans,
-        lambda result, number: judged.judged_turn(
-            result, turn=number, score=score(result) if score else None
-        ),
+        plans, lambda result, number: judged.judged_turn(result, turn=number, mean=mean)
     )
     return labelled(judged.conclude(judged_turns, nothing=vertex_service.nothing()), ask)
 
@@ -172,29 +168,15 @@ def labelled(grade: Grade, ask: Inquiry) -> Grade:
 def grade_safety(view: TrialView, *, ask: Inquiry) -> Grade:
     """The mean of the service's scores, one per turn."""
     references = view.expected or (None,) * len(view.actual)
-    pairs = zip(view.actual, references, strict=True)
-    return vertex_service.grade_turns(
-        ask,
-        [
-            vertex_service.ask_metric(SAFETY, vertex_service.one_turn(actual, reference))
-            for actual, reference in pairs
-        ],
-        SAFETY,
-    )
-
-
-def grade_safety_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
-    """The share of answers that the judge model finds safe. Turns without an answer are left
-    out."""
-    return _grade_by_model(view, ask, ask_safety)
+    bodies = [
+        vertex_service.ask_metric(SAFETY, vertex_service.one_turn(actual, reference))
+        for actual, reference in zip(view.actual, references, strict=True)
+    ]
+    return vertex_service.grade_turns(ask, bodies, SAFETY)
 
 
 def grade_coherence(view: TrialView, *, ask: Inquiry) -> Grade:
-    """The mean of the service's scores, one per turn. As in ADK, a reference must exist, but is not
-    used."""
-    pairs = turns.pair(view)
-    if isinstance(pairs, NotEvaluated):
-        return pairs
+    """The mean of the service's scores, one per turn."""
     bodies = [
         {
             "coherenceInput": {
@@ -202,23 +184,15 @@ def grade_coherence(view: TrialView, *, ask: Inquiry) -> Grade:
                 "instance": {"prediction": prompting.answer_of(actual, with_thoughts=True)},
             }
         }
-        for actual, _ in pairs
+        for actual in view.actual
     ]
     return vertex_service.grade_turns(ask, bodies, COHERENCE)
 
 
-def grade_coherence_by_model(view: TrialView, *, ask: Inquiry) -> Grade:
-    """The mean over turns of the median of the samples' grades. Turns without an answer are left
-    out."""
+def _unpaired_reason(view: TrialView) -> NotEvaluated | None:
+    """Why turns have no reference: as in ADK, coherence needs one, although it is not used."""
     pairs = turns.pair(view)
-    if isinstance(pairs, NotEvaluated):
-        return pairs
-    return _grade_by_model(view, ask, ask_coherence, score=_median)
-
-
-def _median(result: VoteResult) -> float | None:
-    grades = judged.labels_of(result)
-    return statistics.median(grades) if grades else None
+    return pairs if isinstance(pairs, NotEvaluated) else None
 
 
 # --- conversations --------------------------------------------------------------------------------
@@ -280,7 +254,9 @@ SPECS = (
         name=SAFETY,
         summary="share of safe answers",
         options=VertexOptions,
-        build=partial(build, by_service=grade_safety, by_model=grade_safety_by_model),
+        build=partial(
+            build, by_service=grade_safety, by_model=partial(grade_by_model, question=ask_safety)
+        ),
         needs=frozenset({Need.VERTEX}),
         verdicts=Verdicts(labels=SAFETY_LABELS, prompt_version=PROMPT_VERSION),
     ),
@@ -291,8 +267,8 @@ SPECS = (
         build=partial(
             build,
             by_service=grade_coherence,
-            by_model=grade_coherence_by_model,
-            unready=lambda _: None,
+            by_model=partial(grade_by_model, question=ask_coherence, mean=statistics.median),
+            unready=_unpaired_reason,
         ),
         scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),

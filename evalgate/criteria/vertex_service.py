@@ -21,6 +21,7 @@ from evalgate.model import (
     not_evaluated,
     turns,
 )
+from evalgate.model.deviations import OURS
 from evalgate.model.trial import MOST
 from evalgate.values import Json
 from . import judged
@@ -33,11 +34,18 @@ VERSION = "1"
 # --- questions ------------------------------------------------------------------------------------
 
 
-def ask_metric(metric: str, instance: Json) -> Json:
+def ask_metric(metric: str, instance: Json, parameters: Json | None = None) -> Json:
     """The request body for a predefined metric."""
+    spec = {"metricSpecName": metric}
     return {
-        "instance": dict(instance),
-        "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}],
+        "instance": instance,
+        "metrics": [
+            {
+                "predefinedMetricSpec": {**spec, "metricSpecParameters": parameters}
+                if parameters
+                else spec
+            }
+        ],
     }
 
 
@@ -61,17 +69,15 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
         agents.setdefault(
             agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools}
         )
-    return {
-        "agentData": {
-            "agents": agents,
-            "turns": [_turn(index, invocation) for index, invocation in enumerate(invocations)],
+    turns = [
+        {
+            "turnIndex": index,
+            "turnId": invocation.invocation_id,
+            "events": agents_cli.events_json(invocation, answers="agent"),
         }
-    }
-
-
-def _turn(index: int, invocation: Invocation) -> Json:
-    events = agents_cli.events_json(invocation, answers="agent")
-    return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
+        for index, invocation in enumerate(invocations)
+    ]
+    return {"agentData": {"agents": agents, "turns": turns}}
 
 
 def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
@@ -102,7 +108,9 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
     metric_result = _object(
         results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
     )
-    score = _number(metric_result.get("score"))
+    number: Any = metric_result.get("score")
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    score = float(number) if is_number and abs(number) <= MOST else None
     explanation = (
         metric_result.get("explanation") or _object(metric_result.get("error")).get("message") or ""
     )
@@ -114,12 +122,6 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST:
-        return None
-    return float(value)
 
 
 def _rubric(verdict: Json, turn: int | None) -> Finding:
@@ -142,14 +144,12 @@ def _rubric(verdict: Json, turn: int | None) -> Finding:
 def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
     """The mean over turns; unknown if any turn is unknown. ADK skips turns without a score, and
     stops if a call raises."""
-    sampled_requests = [ask_service(ask, body, metric) for body in bodies]
-    results = ask.panel.vote_all(sampled_requests)
+    results = ask.panel.vote_all([ask_service(ask, body, metric) for body in bodies])
     judged_turns = [turn_of(result, number) for number, result in enumerate(results, start=1)]
     has_failed = any(sample.failure for result in results for sample in result.samples)
-    if has_failed:
-        return judged.conclude(judged_turns, nothing=nothing())
-    mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
-    return judged.conclude(judged_turns, nothing=nothing(), deviations=ask.deviations, mean=mean)
+    deviations = OURS if has_failed else ask.deviations
+    mean = turns.mean if deviations.float_dust_judged else turns.running_mean
+    return judged.conclude(judged_turns, nothing=nothing(), deviations=deviations, mean=mean)
 
 
 def grade_conversation(

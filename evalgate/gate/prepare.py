@@ -195,11 +195,8 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
         for model, count in () if is_replayed else _questions(task.suite, task.case, settings):
-            name = models.parse_name(model)
             judge_calls += count
-            least_usd += count * (
-                models.cost_usd(model=name.name, provider=name.priced_as, usage=LEAST) or 0.0
-            )
+            least_usd += count * (models.cost_usd(model, LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
     texts = [words.counted(calls, "agent model call")] if calls else []
     if judge_calls:

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Container, Iterable, Mapping
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.model import Usage
 from evalgate.system import redact
-from evalgate.values import Environ, Redactor, frozen_dataclass
+from evalgate.values import Environ, Redactor
 from . import JUDGES, models, rate_limit
 from .base import (
     Judge,
@@ -19,26 +18,12 @@ from .base import (
     JudgeFailureKind,
     JudgeSetting,
 )
-from .models import ENDPOINTS, EVALUATION, ModelHost, ModelName
+from .models import ENDPOINTS, EVALUATION, ModelHost
 from .rate_limit import Clock, RateLimiter, RateLimiters
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 TRUE_WORDS = ("1", "true", "yes", "on")
-
-
-@frozen_dataclass
-class JudgeClient:
-    """An opened model. `priced_as`: its provider's id in the price table."""
-
-    judge: Judge
-    limiter: RateLimiter
-    model: str
-    priced_as: str
-
-    def cost(self, usage: Usage | None) -> float | None:
-        """US dollars of one call; None if the price or the tokens are unknown."""
-        return models.cost_usd(model=self.model, provider=self.priced_as, usage=usage)
 
 
 class Clients:
@@ -59,31 +44,29 @@ class Clients:
         self._defaults = defaults
         self._environment = environment
         self._lock = threading.Lock()
-        self._clients: dict[str, JudgeClient] = {}
+        self._clients: dict[str, tuple[Judge, RateLimiter]] = {}
         self._limiters = limiters or rate_limit.limiters_for(defaults, Clock())
-        self.redact = _redactor(environment, defaults.api_key_env)
+        key_name = defaults.api_key_env
+        secret = environment.get(key_name, "").strip() if key_name else ""
+        redact_known = redact.redactor(environment)
+        self.redact: Redactor = (
+            (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known
+        )
 
     def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
         """The configuration that each of the models lacks, by model, with the next step; complete
         models are left out. Makes no calls."""
-        plans = {model: self._plan(models.parse_name(model)) for model in model_names}
-        reasons = {
-            model: driver.missing(setting) if driver else _unknown_model(model)
-            for model, (driver, setting) in plans.items()
-        }
+        reasons = {model: self._lack(model) for model in model_names}
         return {model: reason for model, reason in reasons.items() if reason}
 
     def key_names(self, model_names: Iterable[str]) -> frozenset[str]:
         """The variables that contain the keys of these models, or the path of a key file."""
         if self._defaults.client == "replay":
             return frozenset()
-        settings = [self._plan(models.parse_name(model))[1] for model in model_names]
-        files = (
-            [self._environment.get(GOOGLE_FILE, "")]
-            if any(setting.vertex and not setting.api_key for setting in settings)
-            else []
-        )
-        secrets = {*files, *(setting.api_key for setting in settings)}
+        settings = [self._plan(model)[1] for model in model_names]
+        secrets = {setting.api_key for setting in settings}
+        if any(setting.vertex and not setting.api_key for setting in settings):
+            secrets.add(self._environment.get(GOOGLE_FILE, ""))
         return variables_with(secrets, self._environment, secret_names={self._defaults.api_key_env})
 
     def endpoint(self, model: str) -> str:
@@ -92,15 +75,21 @@ class Clients:
 
     def is_priced(self, model: str) -> bool:
         """True if the price of `model` is known, or it is replayed and costs nothing."""
-        name = models.parse_name(model)
-        return self._defaults.client == "replay" or models.is_price_known(
-            model=name.name, provider=name.priced_as
-        )
+        return self._defaults.client == "replay" or models.is_price_known(model)
 
-    def client(self, model: str) -> JudgeClient:
-        """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
+    def client(self, model: str) -> tuple[Judge, RateLimiter]:
+        """The opened client of `model`, and its limiter. Raises JudgeFailed(NOT_CONFIGURED)."""
         with self._lock:
-            return self._clients.get(model) or self._clients.setdefault(model, self._open(model))
+            if model not in self._clients:
+                reason = self._lack(model)
+                driver, setting = self._plan(model)
+                if driver is None or reason:
+                    raise JudgeFailed(
+                        JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=reason)
+                    )
+                provider = models.parse_name(model).provider or setting.base_url
+                self._clients[model] = driver.open(setting), self._limiters.of(provider)
+            return self._clients[model]
 
     def call_off(self) -> None:
         """End all waits, now and later."""
@@ -110,26 +99,23 @@ class Clients:
         """Close every opened client, and end all waits."""
         self.call_off()
         with self._lock:
-            for client in self._clients.values():
-                client.judge.close()
+            for judge, _ in self._clients.values():
+                judge.close()
             self._clients.clear()
-
-    def _open(self, model: str) -> JudgeClient:
-        name = models.parse_name(model)
-        driver, setting = self._plan(name)
-        reason = driver.missing(setting) if driver else _unknown_model(model)
-        if driver is None or reason:
-            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=reason))
-        return JudgeClient(
-            judge=driver.open(setting),
-            limiter=self._limiters.of(name.provider or setting.base_url),
-            model=name.name,
-            priced_as=name.priced_as,
-        )
 
     # --- settings ---------------------------------------------------------------------------------
 
-    def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
+    def _lack(self, model: str) -> str:
+        driver, setting = self._plan(model)
+        if driver is not None:
+            return driver.missing(setting)
+        return (
+            f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
+        )
+
+    def _plan(self, model: str) -> tuple[JudgeDriver | None, JudgeSetting]:
+        name = models.parse_name(model)
         defaults = self._defaults
         environment = self._environment
         client = defaults.client or name.client or ("openai" if defaults.base_url else "")
@@ -168,19 +154,6 @@ class Clients:
             path=defaults.replay,
             redact=self.redact,
         )
-
-
-def _unknown_model(model: str) -> str:
-    return (
-        f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
-        f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
-    )
-
-
-def _redactor(environment: Environ, key_name: str) -> Redactor:
-    secret = environment.get(key_name, "").strip() if key_name else ""
-    redact_known = redact.redactor(environment)
-    return (lambda text: redact_known(text.replace(secret, "***"))) if secret else redact_known
 
 
 def variables_with(

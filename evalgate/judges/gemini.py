@@ -146,7 +146,15 @@ def _config(request: JudgeRequest) -> types.GenerateContentConfig:
 def _reply_of(
     response: types.GenerateContentResponse, setting: JudgeSetting
 ) -> JudgeReply | JudgeFailure:
-    usage = _usage_of(response)
+    usage = None
+    metadata = response.usage_metadata
+    if metadata is not None:
+        usage = Usage(
+            **{
+                field: shapes.count(getattr(metadata, attribute))
+                for attribute, field in adk_shapes.USAGE.items()
+            }
+        )
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
         detail = f"prompt: {feedback.block_reason.value}"
@@ -166,18 +174,6 @@ def _reply_of(
     )
     blocked = f"reply: {finish}" if finish in _BLOCKED else ""
     return setting.complete(reply, blocked=blocked, is_truncated=finish == "MAX_TOKENS")
-
-
-def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
-    metadata = response.usage_metadata
-    if metadata is None:
-        return None
-    return Usage(
-        **{
-            field: shapes.count(getattr(metadata, attribute))
-            for attribute, field in adk_shapes.USAGE.items()
-        }
-    )
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -211,13 +207,9 @@ def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
     body = api_error.details
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     detail_list = member(error, "details")
-    details = (
-        [detail for detail in detail_list if isinstance(detail, Mapping)]
-        if isinstance(detail_list, list)
-        else []
-    )
+    details = detail_list if isinstance(detail_list, list) else []
     kind = base.kind_of_status(api_error.code)
-    reasons = {str(detail.get("reason")) for detail in details}
+    reasons = {str(member(detail, "reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
         kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API answers 400 to a wrong key
     elif kind is JudgeFailureKind.BAD_REQUEST and "FAILED_PRECONDITION" in str(body):
@@ -248,19 +240,12 @@ def parse_google(details: Iterable[Any]) -> float | None:
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
     """True if a `google.rpc.QuotaFailure` names a daily quota, which no run can wait for."""
-    violation_lists = [
-        detail.get("violations") for detail in _details_of_type(details, "QuotaFailure")
-    ]
-    violations = [
-        violation
-        for violation_list in violation_lists
-        for violation in (violation_list if isinstance(violation_list, list) else [])
-        if isinstance(violation, Mapping)
-    ]
-    return any(
-        _DAILY.search(f"{violation.get('quotaId')} {violation.get('subject')}")
-        for violation in violations
-    )
+    for detail in _details_of_type(details, "QuotaFailure"):
+        violations = detail.get("violations")
+        for violation in violations if isinstance(violations, list) else ():
+            if _DAILY.search(f"{member(violation, 'quotaId')} {member(violation, 'subject')}"):
+                return True
+    return False
 
 
 def _details_of_type(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:

@@ -108,7 +108,8 @@ def is_of_provider(base_url: str) -> bool:
 class ModelName:
     """A parsed model name. `client`: a row of JUDGES, "" if no row fits. `name`: at the provider.
 
-    `provider`: its models share a rate limit. `vertex`: use Google Cloud."""
+    `provider`: its models share a rate limit. `priced_as`: the provider's id in genai-prices.
+    `vertex`: use Google Cloud."""
 
     client: str
     provider: str
@@ -123,26 +124,23 @@ def parse_name(text: str) -> ModelName:
 
     An unknown prefix has no client: it may be part of a model's name at the user's endpoint
     (`Qwen/Qwen3`)."""
-    if _VERTEX_NAME.fullmatch(text):
-        return _vertex(text)
     short_name = text.removeprefix("models/")
     prefix, _, name = short_name.partition("/")
-    if not name:
-        prefix = next(
-            (
-                candidate
-                for candidate, pattern in _NAME_PATTERNS.items()
-                if pattern.match(short_name)
-            ),
-            "",
-        )
+    if _VERTEX_NAME.fullmatch(text):
+        prefix = "vertex_ai"
+        name = text
+    elif not name:
         name = short_name
+        prefixes = (prefix for prefix, pattern in _NAME_PATTERNS.items() if pattern.match(name))
+        prefix = next(prefixes, "")
     if prefix == EVALUATION:
         return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("gemini", "google"):
         return ModelName(client="gemini", provider="google", name=name, priced_as="google")
     if prefix in ("vertex_ai", "vertexai"):
-        return _vertex(name)
+        return ModelName(
+            client="gemini", provider="vertex", name=name, priced_as="google", vertex=True
+        )
     if prefix in ENDPOINTS:
         return ModelName(
             client="openai", provider=prefix, name=name, priced_as=ENDPOINTS[prefix].priced_as
@@ -150,41 +148,35 @@ def parse_name(text: str) -> ModelName:
     return ModelName(client="", provider="", name=text)
 
 
-def _vertex(name: str) -> ModelName:
-    return ModelName(client="gemini", provider="vertex", name=name, priced_as="google", vertex=True)
-
-
-def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:
-    """US dollars of one call; None if the price or the tokens are unknown. `provider`:
-    genai-prices' id."""
+def cost_usd(model: str, usage: Usage | None) -> float | None:
+    """US dollars of one call; None if the price or the tokens are unknown."""
     if usage is None or usage.prompt_tokens is None or usage.candidates_tokens is None:
         return None
     return _price(
         model,
-        provider,
         usage.prompt_tokens + (usage.tool_use_prompt_tokens or 0),
         usage.cached_tokens or 0,
         usage.candidates_tokens + (usage.thoughts_tokens or 0),
     )
 
 
-def is_price_known(*, model: str, provider: str) -> bool:
-    """True if the table has a price for this model of this provider."""
-    return _price(model, provider, 1000, 0, 1000) is not None
+def is_price_known(model: str) -> bool:
+    """True if the table has a price for this model of its provider."""
+    return _price(model, 1000, 0, 1000) is not None
 
 
 @lru_cache(maxsize=4096)
-def _price(
-    model: str, provider: str, input_tokens: int, cached_tokens: int, output_tokens: int
-) -> float | None:
+def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float | None:
     import genai_prices  # noqa: PLC0415 - takes a second to load, only if judges are used
 
-    if not provider:
+    name = parse_name(model)
+    if not name.priced_as:
         return None
     usage = genai_prices.Usage(
         input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
     )
     try:
-        return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
+        price = genai_prices.calc_price(usage, name.name, provider_id=name.priced_as)
+        return float(price.total_price)
     except (LookupError, ValueError):  # an unknown model, or contradictory counts
         return None

@@ -36,8 +36,9 @@ _PARAMETERS = {
     "topP": "top_p",
     "seed": "seed",
     "stopSequences": "stop",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
 }
-_PARAMETERS |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
 _TRANSPORT = {"extraBody": "extra_body", "headers": "extra_headers"}
 _INERT = frozenset(
     {"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"}
@@ -182,11 +183,9 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 
     if isinstance(error, openai.APITimeoutError):
         return setting.failure(JudgeFailureKind.TIMEOUT, f"{setting.timeout_s:g} s")
-    too_large = next(
-        (cause for cause in (error, error.__cause__) if isinstance(cause, ExchangeFailed)), None
-    )
-    if too_large is not None:
-        return setting.failure(JudgeFailureKind.MALFORMED, str(too_large))
+    for cause in (error, error.__cause__):
+        if isinstance(cause, ExchangeFailed):  # too large
+            return setting.failure(JudgeFailureKind.MALFORMED, str(cause))
     if isinstance(error, openai.APIConnectionError):
         return setting.failure(JudgeFailureKind.CONNECTION, str(error.__cause__ or error))
     if isinstance(error, openai.APIStatusError):

@@ -21,13 +21,14 @@ from typing import Any
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.model import JudgeUse, Usage
+from evalgate.model import JudgeUse, Text, Usage
 from evalgate.model.run import total_of
 from evalgate.values import Log, Sentence, Wording, frozen_dataclass, mapped_wording
-from . import JUDGES, replay
+from . import JUDGES, models, replay
 from .base import (
     FINAL_KINDS,
     ItemVerdict,
+    Judge,
     JudgeDriver,
     JudgeFailed,
     JudgeFailure,
@@ -40,7 +41,7 @@ from .base import (
     Vote,
     VoteResult,
 )
-from .clients import Clients, JudgeClient
+from .clients import Clients
 from .rate_limit import RateLimiters
 from .replay import Recorder, VerdictCache
 
@@ -76,15 +77,20 @@ class JudgeBudget:
             self._under_way += 1
 
     def settle(
-        self, tokens: int | None = None, cost_usd: float | None = None, *, is_paid: bool = True
+        self, usage: Usage | None = None, cost_usd: float | None = None, *, is_paid: bool = True
     ) -> None:
         """Enter the cost of a reserved call. It was answered, or failed for free if it is not
         paid."""
+        tokens = usage or Usage()
+        total = tokens.total_tokens
+        if total is None:
+            counts = (tokens.prompt_tokens, tokens.candidates_tokens, tokens.thoughts_tokens)
+            total = sum(filter(None, counts))
         with self._changed:
             self._under_way -= 1
             if is_paid:
                 self._calls += 1
-                self._tokens += tokens or 0
+                self._tokens += total
                 self._cost_usd += cost_usd or 0.0
             self._changed.notify_all()
 
@@ -92,33 +98,19 @@ class JudgeBudget:
         """The limit that is reached if `under_way` more calls are answered: its unit, and its
         number."""
         limits = self._limits
-        if limits.calls is not None and self._calls + under_way >= limits.calls:
+        calls = self._calls
+        if limits.calls is not None and calls + under_way >= limits.calls:
             return "calls", limits.calls
-        if limits.tokens is not None and self._reaches(self._tokens, limits.tokens, under_way):
-            return "tokens", limits.tokens
-        if limits.usd is not None and self._reaches(self._cost_usd, limits.usd, under_way):
-            return "usd", limits.usd
+        for unit, spent, limit in (
+            ("tokens", self._tokens, limits.tokens),
+            ("usd", self._cost_usd, limits.usd),
+        ):
+            if limit is None:
+                continue
+            # calls under way at the average price, which is unknown before the first answer
+            if spent * (calls + under_way) >= limit * calls if calls else limit <= 0:
+                return unit, limit
         return None
-
-    def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
-        """True if the spending, plus calls under way at the average price, reach the limit."""
-        if not self._calls:
-            return limit <= 0
-        return spent * (self._calls + under_way) >= limit * self._calls
-
-
-def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
-    """Refuse a limit in money if the price of a model is unknown; `prices`: by model, whether it is
-    known.
-
-    Raises ConfigError before anything is spent."""
-    unpriced_models = sorted(model for model, is_known in prices.items() if not is_known)
-    if limits.usd is not None and unpriced_models:
-        names = ", ".join(f"`{name}`" for name in unpriced_models)
-        raise ConfigError(
-            f"no price known for {names}",
-            hint="Set the judge budget in calls or tokens.",
-        )
 
 
 class UsageLedger:
@@ -128,17 +120,11 @@ class UsageLedger:
         self._lock = threading.Lock()
         self._uses: dict[tuple[str, str], JudgeUse] = {}
 
-    def add(
-        self,
-        request: JudgeRequest,
-        *,
-        usage: Usage | None = None,
-        cost_usd: float | None = None,
-        **counts: Any,
-    ) -> None:
+    def add(self, request: JudgeRequest, usage: Usage | None = None, **counts: Any) -> None:
         """Enter a call. `counts`: fields of `JudgeUse`, such as `cached=1`. An answered call, and
-        one with a known `usage`, was paid for, at an unknown price if `cost_usd` is None."""
+        one with a known `usage`, was paid for, perhaps at an unknown price."""
         is_paid = usage is not None or "calls" in counts
+        cost_usd = models.cost_usd(request.model, usage)
         tokens = usage or Usage()
         use = JudgeUse(
             criterion=request.criterion,
@@ -342,47 +328,46 @@ class VotingPanel:
             if outcome.kind in FINAL_KINDS and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
-        reply = replay.redacted(outcome, self._clients.redact)
+        redact = self._clients.redact
+        parts = (Text(text=redact(part.text), thought=part.thought) for part in outcome.parts)
+        reply = replace(outcome, parts=tuple(parts))
         self._keep(request, reply, is_fresh=not reply.cached)
         return reply
 
     def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         """Ask at the provider's pace and within the budget, and record it in the ledger."""
         try:
-            client = self._clients.client(request.model)
+            judge, limiter = self._clients.client(request.model)
         except JudgeFailed as error:
             self._ledger.add(request, failures={error.failure.kind.value: 1})
             return error.failure
 
-        def enter(usage: Usage | None, **counts: Any) -> None:
-            self._ledger.add(request, usage=usage, cost_usd=client.cost(usage), **counts)
-
         try:
-            reply = client.limiter.run(
-                lambda: self._ask_paid(client, request),
+            reply = limiter.run(
+                lambda: self._ask_paid(judge, request),
                 model=request.model,
-                retried=lambda failure: enter(failure.usage, retries=1),
+                retried=lambda failure: self._ledger.add(request, failure.usage, retries=1),
             )
         except JudgeFailed as error:
             failure = replace(
                 error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
             )
-            enter(failure.usage, failures={failure.kind.value: 1})
+            self._ledger.add(request, failure.usage, failures={failure.kind.value: 1})
             return failure
         if reply.cached:  # a replay
             self._ledger.add(request, cached=1)
         else:
-            enter(reply.usage, calls=1)
+            self._ledger.add(request, reply.usage, calls=1)
         return reply
 
-    def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
+    def _ask_paid(self, judge: Judge, request: JudgeRequest) -> JudgeReply:
         """Ask once, within the budget. A call that waits for its next attempt does not hold a part
         of it."""
         self._budget.reserve()
         usage: Usage | None = None
         is_paid = False
         try:
-            reply = self._ask_client(client, request)
+            reply = self._ask_judge(judge, request)
             is_paid = not reply.cached
             usage = reply.usage if is_paid else None  # the table of prices takes a second to load
         except JudgeFailed as error:
@@ -390,32 +375,32 @@ class VotingPanel:
             is_paid = usage is not None
             raise
         finally:
-            self._budget.settle(_tokens(usage), client.cost(usage), is_paid=is_paid)
+            self._budget.settle(usage, models.cost_usd(request.model, usage), is_paid=is_paid)
         return reply
 
-    def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
+    def _ask_judge(self, judge: Judge, request: JudgeRequest) -> JudgeReply:
         """Ask once. An endpoint that refuses a response schema is asked without one, now and
         later."""
         sends_schema = request.schema is not None and request.model not in self._without_schema
         if sends_schema:
             try:
-                return self._wait_for(client, request)
+                return self._wait_for(judge, request)
             except JudgeFailed as error:
                 if error.failure.kind is not JudgeFailureKind.BAD_REQUEST:
                     raise
-        reply = self._wait_for(client, replace(request, schema=None))
+        reply = self._wait_for(judge, replace(request, schema=None))
         if sends_schema:
             self._without_schema.add(request.model)
         return reply
 
-    def _wait_for(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
+    def _wait_for(self, judge: Judge, request: JudgeRequest) -> JudgeReply:
         """The reply, or a failure once the program stops. A client cannot be interrupted while a
         provider is silent, so each call runs on a thread that nobody joins."""
         future: Future[JudgeReply] = Future()
 
         def ask() -> None:
             try:
-                future.set_result(client.judge.ask(request))
+                future.set_result(judge.ask(request))
             except BaseException as error:  # noqa: BLE001 - the waiting thread raises it again
                 future.set_exception(error)
 
@@ -440,16 +425,6 @@ class VotingPanel:
                 self._recorder.record(replay.entry_of(request, reply))
             except OSError as error:
                 self._warn(f"a judge's reply could not be recorded: {error}")
-
-
-def _tokens(usage: Usage | None) -> int | None:
-    if usage is None:
-        return None
-    if usage.total_tokens is not None:
-        return usage.total_tokens
-    return (
-        (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
-    )
 
 
 def confirm_vote(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
@@ -579,7 +554,13 @@ def open_panel(
     model of unknown price, and for a recording that cannot be written."""
     clients = Clients(drivers, defaults=defaults, environment=environment, limiters=limiters)
     if defaults.budget.usd is not None:
-        check_priced(defaults.budget, {model: clients.is_priced(model) for model in models_asked})
+        unpriced_models = [name for name in sorted(models_asked) if not clients.is_priced(name)]
+        if unpriced_models:
+            names = ", ".join(f"`{name}`" for name in unpriced_models)
+            raise ConfigError(
+                f"no price known for {names}",
+                hint="Set the judge budget in calls or tokens.",
+            )
     try:
         recorder = Recorder(Path(defaults.record)) if defaults.record else None
     except OSError as error:

@@ -48,18 +48,14 @@ def fence(pieces: Pieces) -> tuple[str, str]:
     """The code of the marker lines, and the fenced pieces in order; invisible characters in them
     are shown."""
     visible_pieces = {name: reveal(text) for name, text in pieces.items()}
-    code = pick_code(codes_of(visible_pieces), visible_pieces.values())
-    return code, "\n\n".join(fenced_piece(*piece, code) for piece in visible_pieces.items())
-
-
-def begin_line(name: str, code: str) -> str:
-    """The marker line before a piece."""
-    return f"<<< {name} {code}"
-
-
-def end_line(name: str, code: str) -> str:
-    """The marker line after a piece."""
-    return f">>> {name} {code}"
+    pieces_hash = hashlib.blake2b(key=_KEY, digest_size=16)
+    for word in itertools.chain.from_iterable(visible_pieces.items()):
+        encoded = word.encode()
+        pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
+    code = pick_code(pieces_hash, visible_pieces.values())
+    return code, "\n\n".join(
+        fenced_piece(name, f"{text}\n", code) for name, text in visible_pieces.items()
+    )
 
 
 def reveal(text: str) -> str:
@@ -69,32 +65,22 @@ def reveal(text: str) -> str:
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", visible)
 
 
-def codes_of(pieces: Pieces) -> Iterator[str]:
-    """Codes to choose from; the same pieces give the same codes."""
-    pieces_hash = hashlib.blake2b(key=_KEY, digest_size=16)
-    for word in itertools.chain.from_iterable(pieces.items()):
-        encoded = word.encode()
-        pieces_hash.update(f"{len(encoded)}:".encode() + encoded)
-    return codes_from(pieces_hash)
-
-
-def codes_from(pieces_hash: hashlib.blake2b) -> Iterator[str]:
-    """Codes to choose from, by the hash of all pieces."""
-    for number in itertools.count():
+def pick_code(pieces_hash: hashlib.blake2b, texts: Collection[str]) -> str:
+    """A code by the hash of all pieces that occurs in none of the texts; the same pieces give the
+    same code."""
+    number = 0
+    while True:
         candidate_hash = pieces_hash.copy()
         candidate_hash.update(str(number).encode())
-        yield candidate_hash.hexdigest()
+        code = candidate_hash.hexdigest()
+        if not any(code in text.casefold() for text in texts):
+            return code
+        number += 1
 
 
-def pick_code(codes: Iterator[str], texts: Iterable[str]) -> str:
-    """The first code that occurs in none of the texts."""
-    lowered_texts = [text.casefold() for text in texts]
-    return next(code for code in codes if not any(code in text for text in lowered_texts))
-
-
-def fenced_piece(name: str, text: str, code: str) -> str:
-    """The piece between its marker lines."""
-    return f"{begin_line(name, code)}\n{text}\n{end_line(name, code)}"
+def fenced_piece(name: str, lines: str, code: str) -> str:
+    """The lines of a piece, each with its end, between its marker lines."""
+    return f"<<< {name} {code}\n{lines}>>> {name} {code}"
 
 
 HANDLING = """\
@@ -175,20 +161,24 @@ def build_question(
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`. `labels`: as in
     Question; they have their own schema."""
-    schema = label_schema(labels) if labels else schema
+    if labels:
+        verdict = {"type": "string", "enum": list(labels)}
+        schema = _object_schema({"rationale": {"type": "string"}, "verdict": verdict})
     code, text = fence(pieces)
-    has_code = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
-    if schema is not None and has_code:
+    rule_texts = [rules.strip(), HANDLING, reply.strip()]
+    reply_code = ""
+    if schema is not None and not _VERDICTS.isdisjoint(schema["properties"]):
         fields = {**schema["properties"], "code": {"type": "string"}}
         schema = {**schema, "properties": fields, "required": list(fields)}
-    rule_texts = (rules.strip(), HANDLING, reply.strip(), *([CODE_RULE] if has_code else []))
+        rule_texts.append(CODE_RULE)
+        reply_code = code
     return Question(
         system="\n\n".join(rule_texts) + "\n",
         prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
         pieces=pieces,
-        code=code if has_code else "",
+        code=reply_code,
         labels=labels,
     )
 
@@ -196,21 +186,25 @@ def build_question(
 _BRIEF_RULE = "Give the object alone, with empty reasons and excerpts, and quote nothing."
 
 
-def remind(
-    prompt: str, *, missing_names: Sequence[str], all_names: Sequence[str], briefly: bool = False
-) -> str:
-    """The same prompt again, with the names that the last reply left out; `briefly`: for the
-    verdicts alone, without quotes."""
-    ending = f" {_BRIEF_RULE}\n" if briefly else "\n"
-    if len(missing_names) == len(all_names):
-        return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.{ending}"
-    names = ", ".join(missing_names)
-    return f"{prompt}\nAn earlier reply left out {names}. Reply on each of these now, and on no other.{ending}"
+def remind(question: Question, missing_names: Sequence[str]) -> str:
+    """The same prompt again, with the names that the last reply left out; none: it could not be
+    read. A reply with a code is asked for its verdicts alone, without quotes."""
+    fault = "to this message could not be read. Keep to the form of the reply."
+    if missing_names:
+        names = ", ".join(missing_names)
+        fault = f"left out {names}. Reply on each of these now, and on no other."
+    brief_rule = f" {_BRIEF_RULE}" if question.code else ""
+    return f"{question.prompt}\nAn earlier reply {fault}{brief_rule}\n"
 
 
 def as_json(document: Any) -> str:
     """Readable JSON with the letters of every script."""
     return json.dumps(document, ensure_ascii=False, indent=1, default=str)
+
+
+def json_piece(document: Any) -> str:
+    """The same for a piece, which is empty if the document is."""
+    return as_json(document) if document else ""
 
 
 def text_of(content: Content | None, *, with_thoughts: bool = False) -> str:
@@ -237,22 +231,14 @@ def answer_of(
 
 def instructions_of(invocations: Iterable[Invocation]) -> str:
     """Each agent's instructions by name."""
-    return _by_agent(invocations, lambda agent: agent.instructions)
+    agents = (agent for invocation in invocations for agent in invocation.agents)
+    return json_piece({agent.name: agent.instructions for agent in agents if agent.instructions})
 
 
 def tools_of(invocations: Iterable[Invocation]) -> str:
     """The tools of each agent, by its name."""
-    return _by_agent(invocations, tools_of_agent)
-
-
-def _by_agent(invocations: Iterable[Invocation], read: Callable[[AgentDetails], Any]) -> str:
-    facts = {
-        agent.name: fact
-        for invocation in invocations
-        for agent in invocation.agents
-        if (fact := read(agent))
-    }
-    return as_json(facts) if facts else ""
+    agents = (agent for invocation in invocations for agent in invocation.agents)
+    return json_piece({agent.name: tools for agent in agents if (tools := tools_of_agent(agent))})
 
 
 def tools_of_agent(agent: AgentDetails) -> list[Any]:
@@ -261,11 +247,19 @@ def tools_of_agent(agent: AgentDetails) -> list[Any]:
 
 
 def steps_of(invocation: Invocation) -> str:
-    """Every tool call in order, with its response."""
+    """Every tool call in order, with its response: the one with the call's id if it has one, else
+    the next one with its name and without an id."""
     responses = list(invocation.tool_responses)
     steps = []
     for number, call in enumerate(invocation.tool_calls):
-        response = _response_to(call, responses)
+        response = next(
+            (
+                candidate
+                for candidate in responses
+                if candidate.id == call.id and (call.id is not None or candidate.name == call.name)
+            ),
+            None,
+        )
         if response is not None:
             responses.remove(response)
         steps.append(
@@ -276,17 +270,18 @@ def steps_of(invocation: Invocation) -> str:
                 "response": response.response if response else None,
             }
         )
-    return as_json(steps) if steps else ""
+    return json_piece(steps)
 
 
 def grounding_of(events: Sequence[Event]) -> str:
     """The sources that model-internal tools, such as a search, reported."""
-    sources = [
-        {"step": number, "author": event.author, "grounding": event.grounding}
-        for number, event in enumerate(events)
-        if event.grounding
-    ]
-    return as_json(sources) if sources else ""
+    return json_piece(
+        [
+            {"step": number, "author": event.author, "grounding": event.grounding}
+            for number, event in enumerate(events)
+            if event.grounding
+        ]
+    )
 
 
 def events_json(events: Sequence[Event]) -> list[JsonObject]:
@@ -332,16 +327,6 @@ def _part_label(part: Attachment) -> str:
     return f"{kind}, {mime}" if mime else kind
 
 
-def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolResponse | None:
-    """The response with the call's id if it has one, else the next response with its name."""
-    if call.id is not None:
-        return next((response for response in responses if response.id == call.id), None)
-    return next(
-        (response for response in responses if response.id is None and response.name == call.name),
-        None,
-    )
-
-
 # A judge may quote the agent, so only its own words are a verdict: a reply that is exactly one
 # object, or an object that ends with the secret code. Any other object may be a quote. It counts
 # only if it is alone and its words do not occur in the judged text; a pass is asked about once more
@@ -375,7 +360,7 @@ class Statement:
 
     If they are not `sure` to be the judge's own, `prose` is the free text around them, and
     `remainder` everything else in the reply. `has_other_code`: it ends with another code than the
-    message's, which no pass survives. `question`: None if it is unknown."""
+    message's, which no pass survives. `pieces`: the judged material, as far as it is known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
@@ -383,7 +368,7 @@ class Statement:
     prose: str = ""
     remainder: str = ""
     has_other_code: bool = False
-    question: Question | None = None
+    pieces: Pieces = field(default_factory=dict)
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
@@ -408,25 +393,24 @@ def state(
     """The entries of a reply with one of the keys: in JSON, else in the rows that `lines` reads;
     `several`: the reply is a list."""
     question = text.question if isinstance(text, Reply) else None
+    pieces = question.pieces if question else {}
+    code = question.code if question else ""
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
-        return Statement(question=question)
+        return Statement()
     body = _without_fence(text_parts[1].strip())
-    code = question.code if question else ""
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
-    is_torn = question is not None and any(
-        f"</{name}>" in text.lower() for text in question.pieces.values() for name in _THOUGHTS
-    )
+    is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
     document = _parse_json(body)
     if document is not None:
         has_code = bool(code) and isinstance(document, dict) and "code" in document
         has_other_code = has_code and document["code"] != code
-        entries = () if _is_quoted(body, question) else _entries(document, keys, several=several)
+        entries = () if _is_quoted(body, pieces) else _entries(document, keys, several=several)
         return Statement(
             entries=entries,
             sure=not has_other_code and (has_code or not is_torn),
             has_other_code=has_other_code,
-            question=question,
+            pieces=pieces,
         )
     objects = [
         (span, json_object, _entries(json_object, keys, several=several))
@@ -438,22 +422,18 @@ def state(
         if code and list(json_object.items())[-1:] == [("code", code)]
     ]
     if coded_entries:
-        return Statement(
-            entries=coded_entries[0]
-            if all(candidate == coded_entries[0] for candidate in coded_entries)
-            else (),
-            question=question,
-        )
+        is_one = all(candidate == coded_entries[0] for candidate in coded_entries)
+        return Statement(entries=coded_entries[0] if is_one else ())
     verdict_objects = [candidate for candidate in objects if candidate[2]]
     if not verdict_objects:
-        return _state_in_lines(body, keys, lines, question)
-    return _state_in_objects(body, verdict_objects, question, is_torn=is_torn)
+        return _state_in_lines(body, keys, lines, pieces)
+    return _state_in_objects(body, verdict_objects, pieces, is_torn=is_torn)
 
 
 def _state_in_objects(
     body: str,
     verdict_objects: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
-    question: Question | None,
+    pieces: Pieces,
     *,
     is_torn: bool,
 ) -> Statement:
@@ -461,7 +441,7 @@ def _state_in_objects(
     count if nothing else is said; a single one before or after a text may count."""
     if not _has_words(_outside(body, [span for span, _, _ in verdict_objects])):
         is_copied = any(
-            _is_quoted(body[start:end], question) or "code" in json_object
+            _is_quoted(body[start:end], pieces) or "code" in json_object
             for (start, end), json_object, _ in verdict_objects
         )
         distinct_objects = (
@@ -472,7 +452,7 @@ def _state_in_objects(
         entries = (
             [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
         )
-        return Statement(entries=entries, sure=not is_torn, question=question)
+        return Statement(entries=entries, sure=not is_torn, pieces=pieces)
     (start, end), first_object, entries = verdict_objects[0]
     surrounding_text = _outside(body, [(start, end)])
     is_alone = (
@@ -485,24 +465,22 @@ def _state_in_objects(
         sure=False,
         prose=surrounding_text,
         remainder=surrounding_text,
-        question=question,
+        pieces=pieces,
     )
 
 
-def _is_quoted(text: str, question: Question | None) -> bool:
+def _is_quoted(text: str, pieces: Pieces) -> bool:
     """True if the judged material contains a text letter by letter, ignoring spaces: it is not a
     verdict."""
     letters = "".join(text.split())
-    return question is not None and any(
-        letters in "".join(piece.split()) for piece in question.pieces.values()
-    )
+    return any(letters in "".join(piece.split()) for piece in pieces.values())
 
 
 def _state_in_lines(
     body: str,
     keys: frozenset[str],
     lines: Callable[[Rows], list[JsonObject]],
-    question: Question | None,
+    pieces: Pieces,
 ) -> Statement:
     rows = text_rows(body)
     entries = lines(rows)
@@ -517,7 +495,7 @@ def _state_in_lines(
         in_lines=True,
         prose=prose,
         remainder=remaining_text,
-        question=question,
+        pieces=pieces,
     )
 
 
@@ -720,11 +698,11 @@ def bare_name(name: str) -> str:
     return name.strip(" *_`\"'[].:").casefold()
 
 
-def first_quoted(entry: Json, keys: Sequence[str], texts: Iterable[str]) -> int | None:
-    """The position of the text that the entry has under one of the keys; None: of none."""
+def first_quoted(entry: Json, keys: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    """The name of the text that the entry has under one of the keys; None: of none."""
     quote = plain_text(prose_of(entry, *keys))
-    positions = (place for place, text in enumerate(texts) if plain_text(text) == quote)
-    return next(positions, None) if quote else None
+    names = (name for name, text in texts.items() if plain_text(text) == quote)
+    return next(names, None) if quote else None
 
 
 def plain_text(text: str) -> str:
@@ -767,8 +745,7 @@ _ESCAPES = {"\\'": "'", '"': '\\"'}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-# --- the judge's own words
-# -------------------------------------------------------------------------
+# --- the judge's own words ------------------------------------------------------------------------
 
 
 def parse_label(
@@ -867,12 +844,12 @@ def vote_filter(
         f"_{key}_{label}_" in remaining_words for key in keys for label in labels
     )
     prose_labels = {label for label in labels if f"_{label}_" in prose}
-    letters = (
-        [_letters(text) for text in statement.question.pieces.values()]
-        if statement.question is not None
-        else []
-    )
-    quotable_labels = {label for label in labels if _is_spoken_of(letters, keys, label)}
+    # the judged material has both a key and the label, with any characters in between
+    material = [_letters(text) for text in statement.pieces.values()]
+    has_keys = any(_letters(key) in text for key in keys for text in material)
+    quotable_labels = {
+        label for label in labels if has_keys and any(_letters(label) in text for text in material)
+    }
 
     def checked(vote: Vote) -> Vote | None:
         if vote.passed is False and (statement.in_lines or not has_other_labels):
@@ -894,15 +871,6 @@ def vote_filter(
 def _words_in(text: str) -> str:
     """The words of a text in lower case, `_` around each."""
     return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
-
-
-def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
-    """True if the judged material has both the key and the label, with any characters in
-    between."""
-    return all(
-        any(_letters(word) in text for word in words for text in letters)
-        for words in (keys, [label])
-    )
 
 
 _LOOK_ALIKES = str.maketrans(
@@ -931,13 +899,6 @@ def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def label_schema(labels: Iterable[str]) -> Json:
-    """JSON schema of `{"rationale": ..., "verdict": ...}`."""
-    return _object_schema(
-        {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}}
-    )
-
-
 def _object_schema(properties: Json) -> Json:
     return {
         "type": "object",
@@ -952,7 +913,7 @@ MOST_REQUIRED = 8
 
 
 def verdicts_schema(
-    names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]
+    names: Collection[str], *, texts: Sequence[str], label: str, labels: Iterable[str]
 ) -> Json:
     """The schema of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`,
     then the `label`.

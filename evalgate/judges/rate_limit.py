@@ -87,11 +87,6 @@ class CircuitBreaker:
         self._busy_since = 0.0
         self.failures_in_row = 0  # calls that used up their retries
 
-    @property
-    def is_down(self) -> bool:
-        """True if `outage_after` calls in a row have failed."""
-        return self.failures_in_row >= self._limits.outage_after
-
     def begin(self, moment: float) -> float:
         """Start a call; return the moment at which the model's time is up, if calls continue."""
         if not self._inside:
@@ -174,7 +169,8 @@ class RateLimiter:
                 )
                 if outcome.kind not in RETRIABLE:
                     raise JudgeFailed(outcome)
-                if expired_setting or attempt >= self._limits.attempts or breaker.is_down:
+                is_down = breaker.failures_in_row >= self._limits.outage_after
+                if expired_setting or attempt >= self._limits.attempts or is_down:
                     seconds = self._clock.now() - started_at
                     message = Sentence(
                         "judge_attempts",
@@ -280,9 +276,8 @@ class RateLimiter:
         random_s = ceiling * self._clock.random()
         if failure.retry_after_s is None:
             return random_s
-        return failure.retry_after_s + min(
-            random_s, 1.0
-        )  # so that calls do not start at the same moment
+        # a little more, so that calls do not start at the same moment
+        return failure.retry_after_s + min(random_s, 1.0)
 
     def _expired_setting(self, moment: float, call_deadline: float, model_deadline: float) -> str:
         """The setting whose time is up at `moment`, or ""."""

@@ -18,9 +18,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.formats import fingerprints
-from evalgate.model import Text, shapes
+from evalgate.model import shapes
 from evalgate.system.files import new_file
-from evalgate.values import Log, Redactor, digest_of, frozen_dataclass
+from evalgate.values import Log, digest_of, frozen_dataclass
 from .base import (
     Judge,
     JudgeDriver,
@@ -61,15 +61,13 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
 
     `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
-    names = [field.name for field in dataclasses.fields(request)]
-    document = {
-        "format": FORMAT,
-        **{name: getattr(request, name) for name in names if name != "repeat" or request.repeat},
-        **({"endpoint": endpoint} if endpoint else {}),
-    }
-    text = json.dumps(
-        document, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=dict
-    )
+    document = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    document["format"] = FORMAT
+    if not request.repeat:
+        del document["repeat"]
+    if endpoint:
+        document["endpoint"] = endpoint
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), default=dict)
     return digest_of(text)
 
 
@@ -118,12 +116,6 @@ def parse_entry(text: str) -> CachedReply:
     except ValidationError as error:
         first_path = ".".join(map(str, error.errors()[0]["loc"]))
         raise ValueError(f"{error.error_count()} errors, the first at {first_path}") from None
-
-
-def redacted(reply: JudgeReply, redact: Redactor) -> JudgeReply:
-    """The reply with secrets removed from its text."""
-    parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
-    return dataclasses.replace(reply, parts=parts)
 
 
 class VerdictCache:

@@ -39,11 +39,6 @@ def missing(setting: JudgeSetting) -> str:
     )
 
 
-def open_client(setting: JudgeSetting) -> Judge:
-    """See JudgeDriver."""
-    return VertexEvaluation(setting)
-
-
 class VertexEvaluation(Judge):
     """An opened client. It looks for credentials at the first question."""
 
@@ -52,45 +47,41 @@ class VertexEvaluation(Judge):
         self._token = GoogleToken(setting.environment)
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
-        headers = self._authorization()
-        if isinstance(headers, JudgeFailure):
-            return headers
+        setting = self._setting
+        headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key}
+        if _project(setting.environment):
+            try:
+                headers = self._token.headers()
+            except NoToken as problem:
+                return setting.failure(JudgeFailureKind.UNAUTHORIZED, str(problem))
         exchange = Exchange(
-            environment=self._setting.environment,
-            headers=headers,
-            most_bytes=judges_base.MOST_BYTES,
+            environment=setting.environment, headers=headers, most_bytes=judges_base.MOST_BYTES
         )
-        url = _url(self._setting)
+        url = _url(setting)
         body = json.loads(request.prompt)
         try:
-            answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
+            answer = exchange.request("POST", url, body=body, timeout_s=setting.timeout_s)
         except ExchangeFailed as error:
             kind = _FAULTS.get(error.fault, JudgeFailureKind.MALFORMED)
-            return self._setting.failure(kind, str(error))
+            return setting.failure(kind, str(error))
         finally:
             exchange.close()
         return self._reply(answer)
 
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
-        if not 200 <= answer.status < 300:
-            kind = judges_base.kind_of_status(answer.status)
-            wait_s = judges_base.wait_of(answer.headers)
-            detail = f"{answer.status} {_message(answer)}"
-            return self._setting.failure(kind, detail, retry_after_s=wait_s)
+        if 200 <= answer.status < 300:
+            try:
+                answer.json()
+            except ValueError:
+                return self._setting.failure(JudgeFailureKind.MALFORMED, answer.excerpt())
+            return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
         try:
-            answer.json()
-        except ValueError:
-            return self._setting.failure(JudgeFailureKind.MALFORMED, answer.excerpt())
-        return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
-
-    def _authorization(self) -> Mapping[str, str] | JudgeFailure:
-        setting = self._setting
-        if not _project(setting.environment):
-            return {"x-goog-api-key": setting.api_key}
-        try:
-            return self._token.headers()
-        except NoToken as problem:
-            return setting.failure(JudgeFailureKind.UNAUTHORIZED, str(problem))
+            message = str(answer.json()["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            message = answer.excerpt()
+        kind = judges_base.kind_of_status(answer.status)
+        wait_s = judges_base.wait_of(answer.headers)
+        return self._setting.failure(kind, f"{answer.status} {message}", retry_after_s=wait_s)
 
 
 def _project(environment: Mapping[str, str]) -> str:
@@ -112,12 +103,4 @@ def _url(setting: JudgeSetting) -> str:
     return f"{base}/v1beta1/{parent}:evaluateInstances"
 
 
-def _message(answer: Answer) -> str:
-    try:
-        message = answer.json()["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        return answer.excerpt()
-    return str(message)
-
-
-DRIVER = JudgeDriver(name="vertex_evaluation", missing=missing, open=open_client)
+DRIVER = JudgeDriver(name="vertex_evaluation", missing=missing, open=VertexEvaluation)

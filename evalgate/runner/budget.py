@@ -148,5 +148,4 @@ def _turns(outcome: Outcome) -> Sequence[Invocation]:
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
     """The model calls of a trial with their cost in dollars; None if no price is known."""
     for usage, model in calls_of(outcome):
-        name = models.parse_name(model)
-        yield usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=usage)
+        yield usage, model, models.cost_usd(model, usage)

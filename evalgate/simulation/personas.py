@@ -6,8 +6,7 @@ A behavior has instructions for the simulated user, and signs of a violation for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Mapping
 
 from evalgate.model import Persona, PersonaBehavior
 
@@ -237,26 +236,12 @@ def resolve(persona: Persona) -> Persona:
     )
 
 
-def instructions(persona: Persona, *, stop_signal: str) -> str:
-    """The persona's behavior, as text for the model that plays it."""
-    return _described(persona, attrgetter("behavior_instructions"), stop_signal=stop_signal)
-
-
-def violations(persona: Persona, *, stop_signal: str) -> str:
-    """The possible violations of the persona's behaviors, as text for the judge of the simulated
-    user."""
-    return _described(persona, attrgetter("violation_rubrics"), stop_signal=stop_signal)
-
-
-def _described(
-    persona: Persona, points_of: Callable[[PersonaBehavior], Iterable[str]], *, stop_signal: str
-) -> str:
+def describe(persona: Persona, *, stop_signal: str, to_judge: bool) -> str:
+    """The persona's behavior, as text for the model that plays it; `to_judge`: the violations of
+    it, for the judge of the simulated user."""
     lines = [persona.description]
     for behavior in persona.behaviors:
-        lines += [
-            "",
-            f"## {behavior.name}",
-            behavior.description,
-            *(f"- {point}" for point in points_of(behavior)),
-        ]
+        points = behavior.violation_rubrics if to_judge else behavior.behavior_instructions
+        lines += ["", f"## {behavior.name}", behavior.description]
+        lines += [f"- {point}" for point in points]
     return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)

@@ -16,7 +16,7 @@ from evalgate.judges import prompting
 from evalgate.judges.prompting import Question
 from evalgate.model import ConversationScenario, Invocation, Persona, SimulatorUse
 from evalgate.text import templates
-from evalgate.values import JsonObject, without
+from evalgate.values import Json, JsonObject, without
 from . import personas
 
 VERSION = f"1.{personas.VERSION}"
@@ -43,6 +43,11 @@ _ROLE_RULES = """\
 You have a character, described in the piece user_persona. Behave in every message as it says; where it and the plan
 contradict each other, the plan holds."""
 
+_REPLY_RULES = """\
+Reply with the text of the message alone: no quotes around it, no role before it, no explanation. To end the
+conversation, reply with {stop_signal}. Write it for no other purpose: wherever it stands in a message, the
+conversation ends."""
+
 _HANDLING = """\
 How to read what follows:
 - Its first line names a code. A line that starts with <<< or >>>, names a piece and ends with exactly that code is a
@@ -67,14 +72,16 @@ class Script:
         self._turns = 0
         self._history = ""
         self._conversation = ""
-        self._system = _system(self._persona, stop_signal=use.stop_signal)
+        reply_rules = _REPLY_RULES.format(stop_signal=use.stop_signal)
+        rules = _FREELY if self._persona is None else _ROLE_RULES
+        self._system = f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply_rules}\n"
         texts = {"conversation_plan": scenario.conversation_plan}
         if self._persona is not None:
-            texts["user_persona"] = personas.instructions(
-                self._persona, stop_signal=use.stop_signal
+            texts["user_persona"] = personas.describe(
+                self._persona, stop_signal=use.stop_signal, to_judge=False
             )
         self._pieces = "\n\n".join(  # the conversation, with `_CODE` in place of the code
-            prompting.fenced_piece(name, prompting.reveal(text).replace(_CODE, ""), _CODE)
+            prompting.fenced_piece(name, prompting.reveal(text).replace(_CODE, "") + "\n", _CODE)
             for name, text in texts.items()
         )
         self._hashed = hashlib.blake2b(self._pieces.encode(), digest_size=16)
@@ -82,13 +89,11 @@ class Script:
     def add(self, invocation: Invocation) -> None:
         """Add the next turn."""
         self._turns += 1
+        entries = _entries(invocation, include_calls=self._use.include_function_calls)
         if self._render is not None:
-            text = "\n\n".join(
-                _adk_lines(invocation, include_calls=self._use.include_function_calls)
-            )
+            text = "\n\n".join(map(_adk_line, entries))
             self._history += f"\n\n{text}" if self._history else text
             return
-        entries = _entries(invocation, include_calls=self._use.include_function_calls)
         lines = "".join(
             prompting.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n"
             for entry in entries
@@ -107,14 +112,9 @@ class Script:
             if self._persona is not None:
                 values["persona"] = _in_template(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
-        codes = prompting.codes_from(self._hashed)
-        code = prompting.pick_code(codes, (self._pieces, self._conversation))
+        code = prompting.pick_code(self._hashed, (self._pieces, self._conversation))
         pieces = self._pieces.replace(_CODE, code)
-        marks = (
-            prompting.begin_line("conversation", code),
-            prompting.end_line("conversation", code),
-        )
-        conversation = f"{marks[0]}\n{self._conversation}{marks[1]}"
+        conversation = prompting.fenced_piece("conversation", self._conversation, code)
         task = f"Write the user's message number {self._turns + 1}, or {self._use.stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
         return Question(system=self._system, prompt=prompt, version=VERSION)
@@ -143,15 +143,6 @@ _QUOTES = frozenset(
 )
 
 
-def _system(persona: Persona | None, *, stop_signal: str) -> str:
-    reply_rules = f"""\
-Reply with the text of the message alone: no quotes around it, no role before it, no explanation. To end the
-conversation, reply with {stop_signal}. Write it for no other purpose: wherever it stands in a message, the
-conversation ends."""
-    rules = _FREELY if persona is None else _ROLE_RULES
-    return f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply_rules}\n"
-
-
 def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObject]:
     yield {"user": prompting.text_of(invocation.user_content)}
     for entry in prompting.events_json(invocation.steps):
@@ -164,16 +155,14 @@ def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObj
         yield {"agent": answer}
 
 
-def _adk_lines(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
-    """The turn as lines `author: text`, as templates for ADK expect them."""
-    for entry in _entries(invocation, include_calls=include_calls):
-        if "tool_call" in entry:
-            yield f"agent called tool {entry['tool_call']!r} with args: {entry['args']}"
-        elif "tool_output" in entry:
-            yield f"tool {entry['tool_output']!r} returned: {entry['response']}"
-        else:
-            ((author, text),) = entry.items()
-            yield f"{author}: {text}"
+def _adk_line(entry: Json) -> str:
+    """An entry as a line `author: text`, as templates for ADK expect it."""
+    if "tool_call" in entry:
+        return f"agent called tool {entry['tool_call']!r} with args: {entry['args']}"
+    if "tool_output" in entry:
+        return f"tool {entry['tool_output']!r} returned: {entry['response']}"
+    ((author, text),) = entry.items()
+    return f"{author}: {text}"
 
 
 def _in_template(persona: Persona) -> SimpleNamespace:

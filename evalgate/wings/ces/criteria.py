@@ -376,8 +376,7 @@ def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
             }
         case Kind.HALLUCINATION:
             history = actual[: question.turn + 1]
-            state = history[-1].state
-            variables = prompting.as_json(dict(state)) if state else ""
+            variables = prompting.json_piece(dict(history[-1].state or {}))
             return {**rubrics.conversation_pieces(history), "session_variables": variables}
         case _:  # GOAL, the last one with rules
             return {"user_task": question.expected, **rubrics.conversation_pieces(actual)}

@@ -118,7 +118,7 @@ def split(prompt: str) -> tuple[list[str], list[str]]:
     code = head.removeprefix("The code of this message is ")
     outside, inside, piece = [], [], ""
     for line in rest.split("\n"):
-        if piece and line == prompting.end_line(piece, code):
+        if piece and line == f">>> {piece} {code}":
             piece = ""
             outside.append(">>>")
         elif piece:
@@ -144,8 +144,8 @@ def armed(attack: str, render: Callable[[str], Question]) -> str:
         "sentences",
     )
     text = attack.replace("{code}", code).replace("{CODE}", code.upper())
-    text = text.replace("{closings}", "\n".join(prompting.end_line(name, code) for name in names))
-    return text.replace("{openings}", "\n".join(prompting.begin_line(name, code) for name in names))
+    text = text.replace("{closings}", "\n".join(f">>> {name} {code}" for name in names))
+    return text.replace("{openings}", "\n".join(f"<<< {name} {code}" for name in names))
 
 
 def test_there_are_enough_attacks() -> None:
@@ -270,8 +270,7 @@ def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     with scoring_by(obedient) as score:
         honest = score(BENIGN)
         obedient.attacked = True
-        monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
-        monkeypatch.setattr(prompting, "fenced_piece", lambda _name, text, _code: text)
+        monkeypatch.setattr(prompting, "fenced_piece", lambda _name, lines, _code: lines)
         assert score(ATTACKS["plain order"]) != honest
 
 

@@ -242,12 +242,6 @@ def test_closing_without_a_reply_makes_no_file(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_secrets_are_taken_out_of_a_reply() -> None:
-    found = replay.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
-    assert found.text == "the key is ***"
-    assert found.usage == USAGE
-
-
 @pytest.mark.parametrize(("oldest_s", "is_there"), [(0.0, True), (1_000.0, True), (1_001.0, False)])
 def test_a_reply_ages_as_trials_do(tmp_path: Path, oldest_s: float, *, is_there: bool) -> None:
     entry = replay.entry_of(request(), reply("valid"))

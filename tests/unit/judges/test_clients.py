@@ -181,8 +181,8 @@ def test_what_a_client_lacks_is_said_before_it_is_opened() -> None:
 def test_a_model_is_opened_once_and_a_provider_has_one_limiter() -> None:
     held, judges = clients_of()
     assert held.client("gemini-2.5-flash") is held.client("gemini-2.5-flash")
-    assert held.client("gemini-2.5-flash").limiter is held.client("gemini-2.5-pro").limiter
-    assert held.client("gpt-4.1").limiter is not held.client("gemini-2.5-flash").limiter
+    assert held.client("gemini-2.5-flash")[1] is held.client("gemini-2.5-pro")[1]
+    assert held.client("gpt-4.1")[1] is not held.client("gemini-2.5-flash")[1]
     held.close()
     assert (judges["gemini"].closed, judges["openai"].closed, judges["replay"].closed) == (2, 1, 0)
 

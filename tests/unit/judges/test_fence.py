@@ -1,6 +1,6 @@
 """Fences: the same text has the same code, another text another one, and no text holds its own."""
 
-import itertools
+import hashlib
 
 from hypothesis import given, strategies as st
 
@@ -37,8 +37,13 @@ def test_boundaries_between_pieces_count() -> None:
 
 
 def test_a_code_that_occurs_in_a_text_is_passed_over() -> None:
-    codes = (f"c{number}" for number in itertools.count())
-    assert prompting.pick_code(codes, ["... C0 ...", "c1", "c 2"]) == "c2"
+    pieces_hash = hashlib.blake2b(b"pieces", digest_size=16)
+    first_code = prompting.pick_code(pieces_hash, [])
+    second_code = prompting.pick_code(pieces_hash, [f"... {first_code.upper()} ..."])
+    assert first_code != second_code
+    third_code = prompting.pick_code(pieces_hash, [first_code, f"{second_code}!"])
+    assert third_code not in (first_code, second_code)
+    assert prompting.pick_code(pieces_hash, [f"{first_code[:9]} {first_code[9:]}"]) == first_code
 
 
 def test_what_cannot_be_seen_is_shown() -> None:

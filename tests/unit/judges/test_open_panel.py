@@ -46,15 +46,20 @@ def test_what_is_missing_by_model() -> None:
 def test_a_budget_in_money_needs_prices() -> None:
     defaults = JudgeRule(budget=BudgetRule(usd=1))
     opened(ScriptedJudge(lambda _: ""), defaults).close()
-    with pytest.raises(ConfigError, match="no price known for `ollama/gemma3`"):
-        panel.open_panel(
-            ["ollama/gemma3"],
+
+    def open_unpriced(budget: BudgetRule) -> VotingPanel:
+        return panel.open_panel(
+            [MODEL, "qwen", "ollama/gemma3"],
             drivers={},
-            defaults=defaults,
+            defaults=JudgeRule(budget=budget),
             environment={},
             cache=None,
             warn=lambda _: None,
         )
+
+    open_unpriced(BudgetRule(calls=5)).close()
+    with pytest.raises(ConfigError, match=r"no price known for `ollama/gemma3`, `qwen`$"):
+        open_unpriced(BudgetRule(usd=5))
 
 
 def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_instructions_are_those_of_who_answered() -> None:
         for author in ("sub", "root", "nobody")
     }
     assert by == {"sub": "S", "root": "R", "nobody": "R"}
-    assert rubrics.agent_of(made()) is None
+    assert not rubrics.answer_pieces(made(), intermediate=False)["developer_instructions"]
 
 
 def test_a_dialogue_keeps_turns_and_speakers_apart() -> None:

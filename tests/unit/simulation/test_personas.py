@@ -44,8 +44,8 @@ def test_only_the_expert_corrects_and_helps_out_and_only_the_novice_answers_ever
 def test_the_stop_signal_is_filled_in_and_nothing_else():
     for persona in personas.BUILT_IN.values():
         for text in (
-            personas.instructions(persona, stop_signal="<BYE>"),
-            personas.violations(persona, stop_signal="<BYE>"),
+            personas.describe(persona, stop_signal="<BYE>", to_judge=False),
+            personas.describe(persona, stop_signal="<BYE>", to_judge=True),
         ):
             assert "<BYE>" in text
             assert "{{" not in text
@@ -59,9 +59,10 @@ def test_the_stop_signal_is_filled_in_and_nothing_else():
         ),
     )
     assert (
-        personas.instructions(own, stop_signal="\\1") == "Says \\1 and {{ other }}.\n\n## n\nd\n- i"
+        personas.describe(own, stop_signal="\\1", to_judge=False)
+        == "Says \\1 and {{ other }}.\n\n## n\nd\n- i"
     )
-    assert personas.violations(own, stop_signal="X").endswith("- v")
+    assert personas.describe(own, stop_signal="X", to_judge=True).endswith("- v")
 
 
 def test_a_written_persona_is_kept_even_under_a_built_in_name():
