@@ -15,16 +15,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 504_840,
-    "tokens_per_statement": 11.0,
+    "tokens": 495_600,
+    "tokens_per_statement": 10.9,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements
-    "value_classes": 370,
+    "value_classes": 363,
     "over_8_fields": 27,
     "doubled_class_names": 6,
-    "words": 1368,  # functions are named by what they do
-    "replace": 143,
-    "largest_room": 7720,  # lines of 100
+    "words": 1352,  # functions are named by what they do
+    "replace": 142,
+    "largest_room": 7500,  # lines of 100
     "longest_function": 450,  # tokens
 }
 

@@ -109,11 +109,14 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
     file, key, common = CLIENTS[client]
     if reason := places.refusal_reason(root.resolve(), file):
         raise ConfigError(f"{file} {reason}")
-    command, *arguments = _command()
-    arguments += ["mcp", "--root", str(root.resolve())]
-    arguments += ["--app", options["app"]] if options["app"] != LOCAL_APP else []
-    arguments += [f"--{name.replace('_', '-')}" for name, is_on in options.items() if is_on is True]
-    entry = {**common, "command": command, "args": arguments}
+    program = Path(sys.argv[0]).absolute()
+    is_program = program.name == NAME and os.access(program, os.X_OK)
+    # this evalgate, from any folder
+    command = [str(program)] if is_program else [sys.executable, "-m", NAME]
+    command += ["mcp", "--root", str(root.resolve())]
+    command += ["--app", options["app"]] if options["app"] != LOCAL_APP else []
+    command += [f"--{name.replace('_', '-')}" for name, is_on in options.items() if is_on is True]
+    entry = {**common, "command": command[0], "args": command[1:]}
     path = root / file
     source = rewrite.read(path, shown_as=file) if path.exists() else None
     text = _with_entry(source.text if source else "{}\n", key, entry, file=file)
@@ -126,14 +129,6 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
     if not only_print:
         cli.tell(f"{file} has the server `{NAME}`: start {client} again.")
     return ExitCode.PASS
-
-
-def _command() -> list[str]:
-    """The command that starts this evalgate from any folder."""
-    program = Path(sys.argv[0]).absolute()
-    if program.name == NAME and os.access(program, os.X_OK):
-        return [str(program)]
-    return [sys.executable, "-m", NAME]
 
 
 def _with_entry(text: str, key: str, entry: JsonObject, *, file: str) -> str:

@@ -93,12 +93,11 @@ class EvalCases:
                 eval_sets.append({"file": file, "problem": refused.message, "evalIds": []})
                 continue
             if reading.eval_set is not None:
-                evaluation_set = reading.eval_set
                 eval_sets.append(
                     {
                         "file": file,
-                        "evalSetId": evaluation_set.eval_set_id,
-                        "evalIds": [case.case_id for case in evaluation_set.cases],
+                        "evalSetId": reading.eval_set.eval_set_id,
+                        "evalIds": [case.case_id for case in reading.eval_set.cases],
                     }
                 )
         return {"evalSets": eval_sets}
@@ -239,10 +238,10 @@ def _as_read(raw: Any) -> JsonObject:
             json.dumps(case_json(EvalCaseWire.model_validate(raw).to_model()))
         )
     except ValidationError as error:
-        violations = []
-        for detail in error.errors()[:20]:
-            field = ".".join(str(step) for step in detail["loc"])
-            violations.append((f"evalCase.{field}" if field else "evalCase", words.fault(detail)))
+        violations = [
+            (".".join(["evalCase", *map(str, detail["loc"])]), words.fault(detail))
+            for detail in error.errors()[:20]
+        ]
         raise refusal(*violations) from error
     return case
 

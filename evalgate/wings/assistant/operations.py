@@ -16,7 +16,7 @@ from typing import Any
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
 from evalgate.gate import prepare, run as gate_run
-from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
+from evalgate.model import Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
 from evalgate.values import JsonObject
@@ -177,9 +177,15 @@ class Operations:
 
     def _run(self, operation: Operation) -> JsonObject:
         output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
-        root = str(self._resources.root)
-        options = {"root": root, "paths": operation.paths, "output": str(output)}
-        settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
+        settings = load.load_settings(
+            {
+                "root": str(self._resources.root),
+                "paths": operation.paths,
+                "output": str(output),
+                "runs": str(operation.runs),
+                "baseline": "none",
+            }
+        )
         response: JsonObject = {}
         context = prepare.make_context(
             settings,
@@ -213,28 +219,23 @@ def _timestamp() -> str:
 
 def response_of(report: Report) -> JsonObject:
     """The response of a run: the verdict, and each case with its criteria."""
-    cases = [_case(verdict) for verdict in report.verdict.cases]
+    cases = []
+    for case in report.verdict.cases:
+        criteria = []
+        for criterion in case.criteria:
+            fields = {
+                "name": criterion.name,
+                "score": criterion.value,
+                "threshold": criterion.threshold,
+                "message": str(criterion.message),
+                "outcome": criterion.kind.value if criterion.kind else None,
+            }
+            criteria.append({key: fields[key] for key in fields if fields[key] not in (None, "")})
+        summary = {"file": case.suite, "evalId": case.case_id, "outcome": case.kind.value}
+        reason = {"reason": str(case.reason)} if case.reason else {}
+        cases.append({**summary, **reason, "criteria": criteria})
     return {
         "verdict": report.verdict.kind.value,
         "reason": str(report.verdict.reason),
         "cases": cases,
     }
-
-
-def _case(verdict: CaseVerdict) -> JsonObject:
-    summary = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
-    if verdict.reason:
-        summary["reason"] = str(verdict.reason)
-    criteria = []
-    for criterion in verdict.criteria:
-        fields = {
-            "name": criterion.name,
-            "score": criterion.value,
-            "threshold": criterion.threshold,
-            "message": str(criterion.message),
-        }
-        kind = {"outcome": criterion.kind.value} if criterion.kind else {}
-        criteria.append(
-            {**{key: value for key, value in fields.items() if value not in (None, "")}, **kind}
-        )
-    return {**summary, "criteria": criteria}

@@ -101,11 +101,10 @@ class ServerResources(Resources):
                 if isinstance(evaluation, str):
                     raise Refused("NOT_FOUND", evaluation)
                 selection.append(evaluation)
-        evaluations_by_tag = {
-            tag: [evaluation for evaluation in evaluations if tag in _tag_names(evaluation)]
-            for tag in tags
-        }
-        for tag, tagged_evaluations in evaluations_by_tag.items():
+        for tag in tags:
+            tagged_evaluations = [
+                evaluation for evaluation in evaluations if tag in _tag_names(evaluation)
+            ]
             if not tagged_evaluations:
                 known_tags = {
                     known for evaluation in evaluations for known in _tag_names(evaluation)
@@ -150,10 +149,9 @@ class ServerResources(Resources):
         view = self.view(resource)
         names = [self.name_of(resource)]
         if resource.kind is Kind.DATASET:
-            evaluations = self._resolve(library, resource.message)
             names = [
                 self.name_of(evaluation)
-                for evaluation in evaluations
+                for evaluation in self._resolve(library, resource.message)
                 if not isinstance(evaluation, str)
             ]
         completed = [

@@ -21,7 +21,6 @@ from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
 from evalgate.values import digest_of
 from evalgate.wings.ces.edit import Refused
-from .operations import Operation
 from .resources import ServerResources
 from .tools import Tool, ToolAnswer, error_of, tools
 
@@ -31,16 +30,47 @@ def server_of(resources: ServerResources) -> Server[Any]:
     table = tools(resources)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
-        return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
+        described_tools = [
+            types.Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.takes,
+                output_schema=tool.gives,
+                annotations=types.ToolAnnotations(
+                    read_only_hint=tool.kind == "read",
+                    destructive_hint=tool.kind == "delete",
+                    idempotent_hint=tool.kind == "read",
+                    open_world_hint=tool.kind == "run",
+                ),
+            )
+            for tool in table.values()
+        ]
+        return types.ListToolsResult(tools=described_tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         answer = await anyio.to_thread.run_sync(_called, table, params)
         if isinstance(answer, types.CallToolResult):
             return answer
-        if answer.awaited is not None:
-            await _watch(context, answer.awaited)
-            answer = ToolAnswer(content=answer.awaited.json())
-        return _result(answer)
+        operation = answer.awaited
+        if operation is not None:
+            last_progress = (-1, "")
+            while not operation.over.is_set():
+                line = operation.lines[-1] if operation.lines else operation.state
+                progress = (operation.done, line)
+                if progress != last_progress:
+                    last_progress = progress
+                    await context.session.report_progress(
+                        operation.done, operation.total or None, line
+                    )
+                await anyio.sleep(0.1)
+            answer = ToolAnswer(content=operation.json())
+        content: list[types.ContentBlock] = [
+            _text(json.dumps(answer.content, ensure_ascii=False)),
+            *map(_text, answer.notes),
+        ]
+        return types.CallToolResult(
+            content=content, structured_content=answer.content, _meta=answer.meta or None
+        )
 
     instructions = (
         "CES evaluations and ADK evaluation sets of a repository. Read before you write, pass etag and mask, "
@@ -52,22 +82,6 @@ def server_of(resources: ServerResources) -> Server[Any]:
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-    )
-
-
-def _described(tool: Tool) -> types.Tool:
-    hints = types.ToolAnnotations(
-        read_only_hint=tool.kind == "read",
-        destructive_hint=tool.kind == "delete",
-        idempotent_hint=tool.kind == "read",
-        open_world_hint=tool.kind == "run",
-    )
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.takes,
-        output_schema=tool.gives,
-        annotations=hints,
     )
 
 
@@ -88,33 +102,9 @@ def _called(
     # half a character, NUL in a path, too many nested values
     except (ValueError, RecursionError) as problem:
         message = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
-        return types.CallToolResult(content=[_text(message)], is_error=True)
     except OSError as problem:
         message = f"FAILED_PRECONDITION: {problem.strerror or problem}"
-        return types.CallToolResult(content=[_text(message)], is_error=True)
-
-
-async def _watch(context: Any, operation: Operation) -> None:
-    """Wait for the end of a run, and report its progress if the caller asked for it."""
-    last_progress = (-1, "")
-    while not operation.over.is_set():
-        progress = (operation.done, operation.lines[-1] if operation.lines else operation.state)
-        if progress != last_progress:
-            last_progress = progress
-            await context.session.report_progress(
-                operation.done, operation.total or None, progress[1]
-            )
-        await anyio.sleep(0.1)
-
-
-def _result(answer: ToolAnswer) -> types.CallToolResult:
-    content: list[types.ContentBlock] = [
-        _text(json.dumps(answer.content, ensure_ascii=False)),
-        *map(_text, answer.notes),
-    ]
-    return types.CallToolResult(
-        content=content, structured_content=answer.content, _meta=answer.meta or None
-    )
+    return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
 def _text(text: str) -> types.TextContent:

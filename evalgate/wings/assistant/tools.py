@@ -65,7 +65,7 @@ class Tool:
                 raise _wrong(key[:100], "unknown", f"unknown argument `{key[:100]}`{hint}")
             if fault := _fault(value, properties[key]):
                 raise _wrong(key, fault, f"`{key}`: {fault}")
-        for key in self.takes.get("required", ()):
+        for key in self.takes["required"]:
             if key not in arguments:
                 raise _wrong(key, "missing", f"`{key}` is missing")
         parameters = {self.names.get(key, to_snake(key)): value for key, value in arguments.items()}
@@ -73,7 +73,7 @@ class Tool:
             case ToolAnswer() as answer:
                 return answer
             case Done() as done:
-                return _draft_answer(done) if self.kind == "read" else _change_answer(done)
+                return _change_answer(done, is_preview=self.kind == "read")
             case Operation() as operation:
                 return ToolAnswer(content=operation.json())
             case content:
@@ -189,7 +189,7 @@ def _about(description: str, kind: str = "string") -> JsonObject:
 # --- the table ------------------------------------------------------------------------------------
 
 _TEXT: JsonObject = {"type": "string"}
-_INTEGER: JsonObject = {"type": "integer"}
+
 _OBJECT: JsonObject = {"type": "object"}
 _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 _OBJECTS: JsonObject = {"type": "array", "items": _OBJECT}
@@ -203,8 +203,9 @@ _MASK: JsonObject = {
         _object((), paths=_TEXTS),
     ],
 }
-_ETAG = _about("The etag that was read; a stale one is refused with ABORTED.")
 _PARENT = _about("projects/P/locations/L/apps/A; without it all that is there.")
+_ETAG = _about("The etag that was read; a stale one is refused with ABORTED.")
+
 _CHOICES: JsonObject = {
     "evaluationDataset": _about("The name of a dataset: its evaluations."),
     "tags": {**_TEXTS, "description": "Evaluations that have one of these tags."},
@@ -222,21 +223,16 @@ _NAMES = {
 """The tools' name for a resource."""
 
 
-def _change_answer(done: Done) -> ToolAnswer:
+def _change_answer(done: Done, *, is_preview: bool) -> ToolAnswer:
     """A change with its relaxations, also as text: not every client shows `_meta`."""
-    notes = tuple(f"This may relax: {relaxation}" for relaxation in done.relaxations)
-    meta = {RELAXATIONS: list(done.relaxations), CHANGES: [str(change) for change in done.changes]}
+    changes = [str(change) for change in done.changes]
+    relaxations = list(done.relaxations)
+    if is_preview:
+        facts = {"changes": changes, "relaxations": relaxations, "diff": done.diff}
+        return ToolAnswer(content={"resource": done.resource, **facts})
+    notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxations)
+    meta = {RELAXATIONS: relaxations, CHANGES: changes}
     return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
-
-
-def _draft_answer(done: Done) -> ToolAnswer:
-    content = {
-        "resource": done.resource,
-        "changes": [str(change) for change in done.changes],
-        "relaxations": list(done.relaxations),
-        "diff": done.diff,
-    }
-    return ToolAnswer(content=content)
 
 
 _PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TEXT)
@@ -244,25 +240,26 @@ _PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TE
 
 def _read_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     noun = tool_noun.replace("_", " ")
-    view_text = "BASIC, the default, has what a list needs."
-    about_failing = _about("Only those whose last run here did not pass.", "boolean")
-    filters = {"failing": about_failing, **_CHOICES}
     takes = _object(
         (),
         parent=_PARENT,
-        pageSize=_INTEGER,
+        pageSize={"type": "integer"},
         pageToken=_about("Of the page before."),
         orderBy=_about("`name`, nothing else."),
-        view={"enum": ["BASIC", "FULL"], "description": view_text},
-        **(filters if kind is Kind.EVALUATION else {}),
+        view={
+            "enum": ["BASIC", "FULL"],
+            "description": "BASIC, the default, has what a list needs.",
+        },
     )
-    gives = _holds((), **{COLLECTION_OF[kind]: _OBJECTS}, nextPageToken=_TEXT)
+    if kind is Kind.EVALUATION:
+        failing = _about("Only those whose last run here did not pass.", "boolean")
+        takes["properties"].update(failing=failing, **_CHOICES)
     return (
         Tool(
             name=f"list_{tool_noun}s",
             description=f"Lists the {noun}s.",
             takes=takes,
-            gives=gives,
+            gives=_holds((), **{COLLECTION_OF[kind]: _OBJECTS}, nextPageToken=_TEXT),
             call=partial(resources.listed, kind),
             kind="read",
         ),
@@ -276,17 +273,6 @@ def _read_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple
     )
 
 
-def _delete_tool(resources: ServerResources, kind: Kind, tool_noun: str) -> Tool:
-    about = _about("Drop references to it.", "boolean")
-    return Tool(
-        name=f"delete_{tool_noun}",
-        description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
-        takes=_object(("name",), name=_NAME, etag=_ETAG, force=about),
-        call=partial(resources.delete, kind),
-        kind="delete",
-    )
-
-
 def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple[Tool, ...]:
     key = to_camel(tool_noun)
     noun = tool_noun.replace("_", " ")
@@ -294,8 +280,7 @@ def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tupl
     description = f"The {noun}, with its `name`; an `etag` guards against changes of others."
     # the schema occurs once: tools are listed together, and cannot refer to each other
     same = _about(f"The {noun}, as update_{tool_noun} takes it.", "object")
-    about_id = _about("Without it one is made of the displayName.")
-    takes_new = _object((key,), **{key: same, f"{key}Id": about_id}, parent=_PARENT)
+    new_fields = {key: same, f"{key}Id": _about("Without it one is made of the displayName.")}
     definition = {**schema_of(read.RESOURCES[kind].__name__), "description": description}
     definitions = definition.pop("$defs")  # at the top, because `$ref` finds them there
     takes_fields = _object((key,), **{key: definition}, updateMask=_MASK)
@@ -303,7 +288,7 @@ def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tupl
         Tool(
             name=f"create_{tool_noun}",
             description=f"Creates the {noun} in a file of its own.",
-            takes=takes_new,
+            takes=_object((key,), **new_fields, parent=_PARENT),
             call=partial(resources.create, kind),
             names=names,
         ),
@@ -328,19 +313,20 @@ def _write_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tupl
 
 # --- ADK evaluation sets --------------------------------------------------------------------------
 
-_FILE = _about("The evaluation file, as list_eval_sets gives it.")
-_EVAL_ID = _about("The id of the case.")
-
 
 def _of_cases(cases: EvalCases) -> tuple[Tool, ...]:
     view = _holds(file=_TEXT, evalId=_TEXT, evalCase=_OBJECT, etag=_TEXT)
-    case_about = "ADK's EvalCase, or the fields of it that change, in the file's spelling."
-    case = _about(case_about, "object")
+    case = _about(
+        "ADK's EvalCase, or the fields of it that change, in the file's spelling.", "object"
+    )
     mask = {
         **_MASK,
         "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations.",
     }
-    place = {"file": _FILE, "evalId": _EVAL_ID}
+    place = {
+        "file": _about("The evaluation file, as list_eval_sets gives it."),
+        "evalId": _about("The id of the case."),
+    }
     takes = _object(
         ("file", "evalId", "evalCase"), **place, evalCase=case, updateMask=mask, etag=_ETAG
     )
@@ -408,8 +394,6 @@ def _run_tools(resources: ServerResources) -> tuple[Tool, ...]:
         return ToolAnswer(content=operation.json(), awaited=operation) if wait else operation
 
     name = _about("Of the operation, as run_evaluation gives it.")
-    cases_about = "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."
-    wait_text = "Answer when it is done, and report progress meanwhile."
     return (
         Tool(
             name="run_evaluation",
@@ -420,9 +404,12 @@ def _run_tools(resources: ServerResources) -> tuple[Tool, ...]:
                 (),
                 evaluations={**_TEXTS, "description": "Names of evaluations."},
                 **_CHOICES,
-                evalCases={**_TEXTS, "description": cases_about},
+                evalCases={
+                    **_TEXTS,
+                    "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`.",
+                },
                 runCount=_about("How often each is run; 1 without it.", "integer"),
-                wait=_about(wait_text, "boolean"),
+                wait=_about("Answer when it is done, and report progress meanwhile.", "boolean"),
             ),
             gives=_OPERATION,
             call=run,
@@ -453,6 +440,15 @@ def tools(resources: ServerResources) -> dict[str, Tool]:
         row = (resources, kind, tool_noun)
         catalog += _read_tools(*row)
         catalog += _write_tools(*row) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
-        catalog += (_delete_tool(*row),) if kind is not Kind.EXPECTATION else ()
+        if kind is not Kind.EXPECTATION:
+            force = _about("Drop references to it.", "boolean")
+            tool = Tool(
+                name=f"delete_{tool_noun}",
+                description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
+                takes=_object(("name",), name=_NAME, etag=_ETAG, force=force),
+                call=partial(resources.delete, kind),
+                kind="delete",
+            )
+            catalog.append(tool)
     catalog += (*_of_cases(EvalCases(resources)), *_run_tools(resources))
     return {tool.name: tool for tool in catalog}

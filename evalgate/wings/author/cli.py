@@ -24,17 +24,6 @@ from evalgate.text import plain, words
 from . import generate as author_generate
 
 FILE_SUFFIXES = (".evalset.json", ".test.json")
-GENERATE_SETTINGS = (
-    "root",
-    "config",
-    "agent",
-    "python",
-    "requirements",
-    "env",
-    "seed",
-    "cache",
-    "debug",
-)
 
 
 @click.command("record")
@@ -135,7 +124,9 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 
 
 @click.command("generate")
-@commands.options(*GENERATE_SETTINGS)
+@commands.options(
+    *("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
+)
 @click.option(
     "--count",
     type=click.IntRange(1, 100),

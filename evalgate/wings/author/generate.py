@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from evalgate import errors, formats
-from evalgate.agents import opening, rule_use, with_defaults
+from evalgate.agents import opening, rule_use
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -28,6 +27,7 @@ from evalgate.model import (
     ConversationScenario,
     Invocation,
     Persona,
+    Suite,
 )
 from evalgate.simulation import personas
 from evalgate.text import words
@@ -132,8 +132,10 @@ def parse(text: str) -> list[ConversationScenario]:
     skipped."""
     scenarios = []
     for entry in prompting.json_entries(text, key="starting_prompt"):
-        prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
-        if prompt and plan:
+        values = (entry.get(key) for key in ("starting_prompt", "conversation_plan"))
+        texts = [value.strip() if isinstance(value, str) else "" for value in values]
+        if all(0 < len(text) <= _MAX_CHARACTERS for text in texts):
+            prompt, plan = texts
             persona_id = str(entry.get("user_persona") or "").strip().upper()
             persona = Persona(persona_id=persona_id) if persona_id in personas.BUILT_IN else None
             scenarios.append(
@@ -142,11 +144,6 @@ def parse(text: str) -> list[ConversationScenario]:
                 )
             )
     return scenarios
-
-
-def _text(value: Any) -> str:
-    text = value.strip() if isinstance(value, str) else ""
-    return text if len(text) <= _MAX_CHARACTERS else ""
 
 
 def generate(
@@ -164,9 +161,9 @@ def generate(
     model = (
         model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     )
-    agent_use = with_defaults(_agent(settings), settings)
+    suite = candidates.suite_of(_agent(settings), settings)
     # equal requests get the same name, so that nothing is generated twice by mistake
-    request_key = [agent_use.key, count, instruction, model, settings.seed]
+    request_key = [suite.agent.key, count, instruction, model, settings.seed]
     name = f"scenarios_{fingerprints.digest(request_key)[:8]}"
     path = settings.root / into / f"{name}.evalset.json"
     if path.exists():
@@ -175,13 +172,13 @@ def generate(
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = defaults_of(settings)
-    environ = dotenv.of_judges(context.environ, defaults, [agent_use], root=settings.root).environ
+    environ = dotenv.of_judges(context.environ, defaults, [suite.agent], root=settings.root).environ
     clients = Clients(defaults=defaults, environment=environ)
     if reasons := clients.missing([model]):
         message = f"the model `{model}` that writes scenarios: {reasons[model]}"
         raise ConfigError.collected([errors.error("simulator-credentials", message)])
     judge_keys = clients.key_names([model])
-    introduction = _ask_agent(agent_use, settings, context, judge_keys=judge_keys)
+    introduction = _ask_agent(suite, settings, context, judge_keys=judge_keys)
     panel = judges_panel.open_panel(
         [model],
         defaults=defaults,
@@ -245,11 +242,11 @@ def _agent(settings: Settings) -> AgentUse:
 
 
 def _ask_agent(
-    use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]
+    suite: Suite, settings: Settings, context: Context, *, judge_keys: Collection[str]
 ) -> Invocation:
     """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
-    suite = candidates.suite_of(use, settings)
+
     try:
         _, turn = opening.ask_once(
             suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys

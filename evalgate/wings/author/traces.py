@@ -101,7 +101,7 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
     spot = Spot(problems)
     sessions: dict[str, list[Invocation]] = {}
     reported_names: set[str] = set()
-    for turn_span in sorted(_turn_spans(_link_spans(spans)), key=lambda span: span.start):
+    for turn_span in sorted(_turn_spans(spans), key=lambda span: span.start):
         inner_spans = list(_walk(turn_span))
         name = next(
             (
@@ -114,10 +114,10 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
         try:
             turn = _turn(turn_span, inner_spans)
         except _OrderUnknown as problem:
-            turn = None
             reported_names.add(name)
             message = f"session {name[:60]}: span {turn_span.name[:60]!r} does not tell in which order its calls were made"
             spot.warning("order-unknown", f"{message}: {problem}", _TIMES_HINT)
+            continue
         if turn is not None:
             sessions.setdefault(name, []).append(turn)
         elif name not in reported_names:
@@ -143,9 +143,7 @@ def _is_sdk_span(raw: Json) -> bool:
     )
 
 
-def _spans(raw: Any) -> Iterator[Span]:
-    if not isinstance(raw, dict):
-        return
+def _spans(raw: Json) -> Iterator[Span]:
     if _is_sdk_span(raw):
         context = raw["context"]
         yield Span(
@@ -208,21 +206,16 @@ def _seconds(raw: Any) -> float:
         return 0.0
 
 
-def _link_spans(spans: Sequence[Span]) -> list[Span]:
-    """The root spans: those whose parent is missing. Links the others to their parents."""
+def _turn_spans(spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans of turns: the outermost agent spans, or model spans if there is no agent. Links all
+    spans to their parents."""
     by_id = {(span.trace, span.id): span for span in spans}
-    roots: list[Span] = []
+    queue: list[Span] = []  # of the roots, whose parents are missing
     for span in by_id.values():
         parent = by_id.get((span.trace, span.parent))
-        (roots if parent is None or parent is span else parent.children).append(span)
+        (queue if parent is None or parent is span else parent.children).append(span)
     for span in spans:
         span.children.sort(key=lambda child: child.start)
-    return roots
-
-
-def _turn_spans(roots: Sequence[Span]) -> Iterator[Span]:
-    """The spans of turns: the outermost agent spans, or model spans if there is no agent."""
-    queue = list(roots)
     while queue:
         span = queue.pop()
         if span.kind() in ("agent", "model"):
@@ -253,12 +246,12 @@ def _walk(span: Span) -> Iterator[Span]:
 
 def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
     model_spans = _model_spans(inner_spans)
-    question = _user_text(turn_span) or next(
-        (text for span in model_spans if (text := _user_text(span))), ""
-    )
+    question = next(filter(None, map(_user_text, [turn_span, *model_spans])), "")
     if not question:
         return None
-    answer = _answer(turn_span)
+    messages = _as_list(turn_span.first("gen_ai.output.messages"))
+    texts = [_content(message).text() for message in reversed(messages)]
+    answer = next(filter(None, texts), "") or _last_text(turn_span.first("output.value"))
     for span in model_spans:
         _order_tools(span)
     tool_spans = sorted(
@@ -289,28 +282,29 @@ def _order_tools(span: Span) -> None:
     Parallel calls start in any order. A span around all calls of a model (OpenInference on
     google-adk 2) lists them in the model's last input. Without such a list, times stay."""
     tools = sorted(
-        (inner for inner in _walk(span) if inner.kind() == "tool"), key=lambda inner: inner.start
+        (inner for inner in _walk(span) if inner.kind() == "tool"),
+        key=lambda tool: (_tool_signature(tool), tool.start),
     )
-    listed_calls = [
-        call
+    keys = [
+        _signature(call)
         for message in _flat(span.attributes, "llm.input_messages.")
         for call in _flat_calls(message)
     ]
-    keys = [_signature(call) for call in listed_calls]
     last_keys = [_signature(part) for part in _answer_parts(span) if isinstance(part, ToolCall)]
     # the messages may include the answer already
     if last_keys and keys[-len(last_keys) :] != last_keys:
         keys += last_keys
     keys = keys[-len(tools) :]
-    tools_by_call: dict[str, deque[Span]] = {}
-    for tool in tools:
-        tools_by_call.setdefault(_signature(_call_and_response(tool)[0]), deque()).append(tool)
-    start_times = [tool.start for tool in tools]
     # calls of another agent are not listed: then only the times show the order
-    if sorted(keys) != sorted(key for key, spans in tools_by_call.items() for _ in spans):
+    if sorted(keys) != [_tool_signature(tool) for tool in tools]:
         return
-    for key, start in zip(keys, start_times, strict=True):
-        tools_by_call[key].popleft().start = start
+    timed_keys = zip(keys, sorted(tool.start for tool in tools), strict=True)
+    for tool, (_, start) in zip(tools, sorted(timed_keys), strict=True):
+        tool.start = start
+
+
+def _tool_signature(tool_span: Span) -> str:
+    return _signature(_call_and_response(tool_span)[0])
 
 
 def _signature(call: ToolCall) -> str:
@@ -338,9 +332,7 @@ def _steps(
         id(span) for span in model_spans if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
     }
     announced_ids = (
-        {id(span) for position, span in enumerate(tool_spans) if position in announced_positions}
-        if not wrapper_ids
-        else set()
+        set() if wrapper_ids else {id(tool_spans[position]) for position in announced_positions}
     )
     _check_order([span for span in tool_spans if id(span) not in announced_ids])
     if wrapper_ids and len(announced_positions) < len(requested_calls):
@@ -405,24 +397,16 @@ def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False)
 
 def _user_text(span: Span) -> str:
     """The user's last message before a span began, or "" if it is unknown."""
-    texts = [text for role, text in _input_messages(span) if role == "user" and text]
-    if texts:
-        return texts[-1]
-    span_input = span.first("input.value")
-    return span_input if isinstance(span_input, str) else _last_text(span_input)
-
-
-def _input_messages(span: Span) -> Iterator[tuple[str, str]]:
-    """The role and the text of a span's input messages."""
+    messages = _as_list(span.first("gen_ai.input.messages"))
     request = span.first("gcp.vertex.agent.llm_request")
-    for message in [
-        *_as_list(span.first("gen_ai.input.messages")),
-        *_as_list(member(request, "contents")),
-    ]:
-        content = _content(message)
-        yield content.role or "", content.text()
-    for message in _flat(span.attributes, "llm.input_messages."):
-        yield str(message.get("message.role")), _flat_text(message)
+    contents = [_content(raw) for raw in [*messages, *_as_list(member(request, "contents"))]]
+    texts = [content.text() for content in contents if content.role == "user"]
+    texts += [
+        _flat_text(message)
+        for message in _flat(span.attributes, "llm.input_messages.")
+        if message.get("message.role") == "user"
+    ]
+    return next(filter(None, reversed(texts)), "") or _last_text(span.first("input.value"))
 
 
 def _answer_parts(span: Span) -> list[Part]:
@@ -471,37 +455,18 @@ def _tool_input(span: Span) -> Any:
         is_of_smolagents = span_input.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
         return span_input["kwargs"] if is_of_smolagents and not span_input["args"] else span_input
     parameters = span.first("tool.parameters")
-    return span_input if parameters is None or _is_schema(parameters) else parameters
-
-
-def _is_schema(raw: Any) -> bool:
-    if not isinstance(raw, dict):
-        return False
-    return isinstance(raw.get("properties"), dict) or all(
-        isinstance(member(property_schema, "type"), str) for property_schema in raw.values()
+    is_schema = isinstance(parameters, dict) and (
+        isinstance(parameters.get("properties"), dict)
+        or all(isinstance(member(schema, "type"), str) for schema in parameters.values())
     )
-
-
-def _answer(span: Span) -> str:
-    """The answer of the whole turn, if its span has one."""
-    texts = [_content(message).text() for message in _as_list(span.first("gen_ai.output.messages"))]
-    output = span.first("output.value")
-    return next((text for text in reversed(texts) if text), "") or (
-        output if isinstance(output, str) else _last_text(output)
-    )
+    return span_input if parameters is None or is_schema else parameters
 
 
 def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
     arguments = _parse_json(args)
-    return ToolCall(
-        name=str(name),
-        args=arguments
-        if isinstance(arguments, dict)
-        else {}
-        if arguments in (None, "")
-        else {"input": arguments},
-        id=str(call_id) if call_id else None,
-    )
+    if not isinstance(arguments, dict):
+        arguments = {} if arguments in (None, "") else {"input": arguments}
+    return ToolCall(name=str(name), args=arguments, id=str(call_id) if call_id else None)
 
 
 def _content(raw: Any) -> Content:

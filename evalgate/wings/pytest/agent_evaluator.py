@@ -20,7 +20,7 @@ import yaml
 
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
-from evalgate.config import load
+from evalgate.config import gate_file, load
 from evalgate.formats import rewrite
 from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
@@ -35,12 +35,12 @@ from evalgate.model import (
     turns,
 )
 from evalgate.system import isolation
-from evalgate.values import Json, JsonObject, digest_of, grouped
+from evalgate.values import JsonObject, digest_of, grouped
 from . import guest
 from .guest import Guest
 
 TEST_FILE = ".test.json"
-GATE_FILES = ("evalgate.yml", ".github/evalgate.yml")
+
 COLUMNS = (
     "eval_set_id",
     "eval_id",
@@ -89,11 +89,12 @@ class AgentEvaluator:
 
         async def evaluation() -> str:
             _refuse(num_runs, eval_set_results_manager)
-            call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name)
-            if initial_session_file:
-                call.begin_with(Path(initial_session_file))
-            return await call.run(
+            return await _evaluate(
+                agent_module,
+                Path(eval_dataset_file_path_or_dir),
                 num_runs,
+                initial_session_file,
+                agent_name=agent_name,
                 details=print_detailed_results,
                 output_file=output_file,
                 app_name=app_name,
@@ -132,9 +133,11 @@ class AgentEvaluator:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 (folder / name).write_text(text, "utf-8")
-            call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name)
-            return await call.run(
+            return await _evaluate(
+                agent_module,
+                folder / "made.test.json",
                 num_runs,
+                agent_name=agent_name,
                 details=print_detailed_results,
                 output_file=output_file,
                 app_name=app_name,
@@ -164,75 +167,67 @@ class AgentEvaluator:
 evaluate = AgentEvaluator.evaluate
 
 
-class _Call:
-    """One call: its files, its agent, the folder of its report."""
+async def _evaluate(
+    module: str,
+    dataset: Path,
+    num_runs: int,
+    session_file: str | None = None,
+    *,
+    agent_name: str | None,
+    details: bool,
+    output_file: str | None,
+    **services: Any,
+) -> str:
+    """Run the gate with the agent in this event loop. Returns the failures, "" if there are none.
+    `services`: `app_name` and `artifact_service` of the agent. Raises AssertionError, ValueError:
+    see `_with_session`."""
+    agent_path = f"{module}:{agent_name or 'root_agent'}"
+    root = isolation.top_of(dataset.absolute().parent)
+    files = _test_files(dataset)
+    session = Path(session_file) if session_file else None
+    mark = _mark((agent_path, files)) + (f"-{_mark(session)}" if session else "")
+    output = f"evalgate-report/{files[0].name.split('.')[0]}-{mark}"
+    folder = root / output
+    folder.mkdir(parents=True, exist_ok=True)
+    files, more = _with_session(files, session, folder) if session else (files, {})
+    async with guest.open_agent(module, agent_name=agent_name, **services) as agent:
+        options = {
+            "root": str(root),
+            "config": _gate_file(root, agent_path, folder),
+            "paths": [os.path.relpath(file, root) for file in files],
+            "runs": num_runs,
+            "threshold": "all",
+            "baseline": "none",
+            # the test's mocks are part of the agent, and no fingerprint has them
+            "reuse_days": 0,
+            "output": output,
+            **more,
+        }
+        gate = partial(_gate, agent, options, details=details)
+        report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
+    if output_file:
+        _append(rows, Path(output_file))
+    failures = list(_failures(report, module))
+    if not failures:
+        return ""
+    title = "Following are all the test failures."  # google-adk's words, which tests look for
+    return "\n".join([title, *failures, f"Report: {folder / 'report.html'}"])
 
-    def __init__(self, module: str, dataset: Path, *, agent_name: str | None) -> None:
-        self.module = module
-        self.agent_name = agent_name
-        self.agent = f"{module}:{agent_name or 'root_agent'}"
-        self.root = isolation.top_of(dataset.absolute().parent)
-        self.files = _test_files(dataset)
-        mark = _mark((self.agent, self.files))
-        self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
-        self.more: JsonObject = {}
-        (self.root / self.output).mkdir(parents=True, exist_ok=True)
 
-    def begin_with(self, session: Path) -> None:
-        """Start every case from this session. Raises AssertionError, ValueError: see
-        `_with_session`."""
-        self.output = self.output.with_name(f"{self.output.name}-{_mark(session)}")
-        (self.root / self.output).mkdir(parents=True, exist_ok=True)
-        self.files, self.more = _with_session(self.files, session, self.root / self.output)
+def _gate(
+    agent: Guest, options: JsonObject, *, details: bool
+) -> tuple[Report, list[tuple[Any, ...]]]:
+    settings = load.load_settings(options)
+    rows: list[tuple[Any, ...]] = []
 
-    async def run(
-        self, num_runs: int, *, details: bool, output_file: str | None, **services: Any
-    ) -> str:
-        """Run the gate with the agent in this event loop. Returns the failures, "" if there are
-        none. `services`: `app_name` and `artifact_service` of the agent."""
-        async with guest.open_agent(self.module, agent_name=self.agent_name, **services) as agent:
-            gate = partial(self._gate, agent, num_runs, details=details)
-            report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
-        if output_file:
-            _append(rows, Path(output_file))
-        failures = list(_failures(report, self.module))
-        if not failures:
-            return ""
-        title = "Following are all the test failures."  # google-adk's words, which tests look for
-        return "\n".join([title, *failures, f"Report: {self.root / self.output / 'report.html'}"])
+    # the conversations cannot be read after the run
+    def present(report: Report) -> None:
+        if details:
+            print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
+        rows.extend(_rows(report))
 
-    def _gate(
-        self, agent: Guest, num_runs: int, *, details: bool
-    ) -> tuple[Report, list[JsonObject]]:
-        settings = load.load_settings(
-            {
-                "root": str(self.root),
-                "config": _gate_file(self.root, self.agent, self.root / self.output),
-                "paths": [os.path.relpath(file, self.root) for file in self.files],
-                "runs": num_runs,
-                "threshold": "all",
-                "baseline": "none",
-                # the test's mocks are part of the agent, and no fingerprint has them
-                "reuse_days": 0,
-                "output": str(self.output),
-                **self.more,
-            }
-        )
-        rows: list[JsonObject] = []
-
-        # the conversations cannot be read after the run
-        def present(report: Report) -> None:
-            if details:
-                print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
-            rows.extend(_rows(report))
-
-        context = prepare.make_context(
-            settings,
-            present=present,
-            host=agent.open,
-            isolate=False,
-        )
-        return gate_run.run(settings, context), rows
+    context = prepare.make_context(settings, present=present, host=agent.open, isolate=False)
+    return gate_run.run(settings, context), rows
 
 
 def _mark(facts: object) -> str:
@@ -248,21 +243,21 @@ def _run_or_await(evaluation: Callable[[], Coroutine[Any, Any, str]]) -> Awaitab
     """Raise AssertionError with the failures, here, so that pytest shows the line of the test and
     none of ours."""
     __tracebackhide__ = True
+
+    async def run() -> None:
+        __tracebackhide__ = True
+        if failure_text := await evaluation():
+            raise AssertionError(failure_text)
+
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        return _await_evaluation(evaluation)
+        return run()
     # its own loop: the test may have set one and not started it yet
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         failure_text = runner.run(evaluation())
     if failure_text:
         raise AssertionError(failure_text)
     return _Done()
-
-
-async def _await_evaluation(evaluation: Callable[[], Coroutine[Any, Any, str]]) -> None:
-    __tracebackhide__ = True
-    if failure_text := await evaluation():
-        raise AssertionError(failure_text)
 
 
 class _Done(Coroutine[Any, Any, None]):
@@ -287,8 +282,7 @@ def _as_json(model: Any) -> str:
     """The JSON of a pydantic model of google-adk, or of a mapping. Raises ValueError for anything
     else."""
     if hasattr(model, "model_dump_json"):
-        text: str = model.model_dump_json(exclude_none=True, by_alias=True)
-        return text
+        return str(model.model_dump_json(exclude_none=True, by_alias=True))
     if isinstance(model, Mapping):
         return json.dumps(model)
     raise ValueError(
@@ -324,8 +318,8 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     conversations of a test run one after another unless `concurrency` allows more: the test's mocks
     may give their answers in an order. A test passes or fails by its own cases alone, as in
     google-adk: what excuses failures is left out."""
-    gate_file = next((root / name for name in GATE_FILES if (root / name).is_file()), None)
-    configuration = yaml.safe_load(gate_file.read_text("utf-8")) if gate_file else {}
+    paths = [root / name for name in gate_file.NAMES if (root / name).is_file()]
+    configuration = yaml.safe_load(paths[0].read_text("utf-8")) if paths else {}
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     new_file = folder / "evalgate.yml"
     own = {"agents": agents, "quarantine": [], "pass-rate": 1.0}
@@ -392,11 +386,15 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
             return f"was not evaluated: {grade.message if grade else 'no grade'}"
         scores += [score for score in grade.turns if score is not None] or [grade.value]
     mean = fmean(scores)
-    is_met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
-    return "" if is_met else f"Failed. Expected {use.threshold}, but got {mean}."
+    return (
+        ""
+        if _status(use, mean) == "PASSED"
+        else f"Failed. Expected {use.threshold}, but got {mean}."
+    )
 
 
-def _rows(report: Report) -> Iterator[JsonObject]:
+def _rows(report: Report) -> Iterator[tuple[Any, ...]]:
+    """The cells of `COLUMNS` for each criterion of each turn of each run."""
     suites = {suite.key: suite for suite in report.run.suites}
     cases = cases_of(suites.values())
     for trial in report.run.trials:
@@ -408,31 +406,22 @@ def _rows(report: Report) -> Iterator[JsonObject]:
             for number, actual in enumerate(transcript.invocations if transcript else ()):
                 score = turn_score(grade, number)
                 expected = dict(enumerate(case.turns)).get(number)
-                ids = (suite.eval_set.eval_set_id, case.case_id)
-                yield dict(
-                    zip(
-                        COLUMNS,
-                        (*ids, *_score_columns(use, score), *_turn_texts(expected, actual)),
-                        strict=True,
-                    )
+                yield (
+                    *(suite.eval_set.eval_set_id, case.case_id),
+                    *(use.name, use.threshold, score, _status(use, score)),
+                    (expected or actual).user_content.text(with_thoughts=True),
+                    *(turns.answer(turn) if turn else "" for turn in (expected, actual)),
+                    *map(_calls, (expected, actual)),
                 )
 
 
-def _score_columns(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
+def _status(use: CriterionUse, score: float | None) -> str:
     if score is None:
-        status = "NOT_EVALUATED"
-    elif use.informational or use.threshold is None:
-        status = "INFORMATIONAL"
-    else:
-        is_met = score <= use.threshold if use.lower_is_better else score >= use.threshold
-        status = "PASSED" if is_met else "FAILED"
-    return use.name, use.threshold, score, status
-
-
-def _turn_texts(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
-    prompt = (expected or actual).user_content.text(with_thoughts=True)
-    answers = (turns.answer(expected) if expected else "", turns.answer(actual))
-    return prompt, *answers, _calls(expected), _calls(actual)
+        return "NOT_EVALUATED"
+    if use.informational or use.threshold is None:
+        return "INFORMATIONAL"
+    is_met = score <= use.threshold if use.lower_is_better else score >= use.threshold
+    return "PASSED" if is_met else "FAILED"
 
 
 def _calls(turn: Invocation | None) -> str:
@@ -442,12 +431,9 @@ def _calls(turn: Invocation | None) -> str:
     )
 
 
-def _append(rows: Sequence[Json], file: Path) -> None:
+def _append(rows: Sequence[Sequence[Any]], file: Path) -> None:
     """Append to a CSV file; a new file starts with the header."""
     file.parent.mkdir(parents=True, exist_ok=True)
     is_new = not file.exists()
     with file.open("a", encoding="utf-8", newline="") as csv_file:
-        writer = csv.DictWriter(csv_file, COLUMNS)
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
+        csv.writer(csv_file).writerows([COLUMNS, *rows] if is_new else rows)

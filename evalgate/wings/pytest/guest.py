@@ -98,28 +98,23 @@ async def open_agent(
             hint="Install it there, since the agent runs in the test's process, or use `evalgate run`.",
         )
     module = import_module(module_name)
+    folder = str(folder_of(module))
+    modules = chain([getattr(module, "agent", None)], adk.modules_of(module))
     async with AsyncExitStack() as exit_stack:
-        agent = await _find(module, module_name, agent_name, exit_stack)
+        app, root_agent = await adk.find(modules, folder, None, exit_stack)
+        if root_agent is None:
+            raise ValueError(adk.no_agent_message(folder, module_name, None))
+        try:
+            sub_agent = adk.find_sub_agent(root_agent, agent_name)
+        except errors.LoadFailed as error:
+            raise ValueError(str(error)) from None
+        name = module_name.removesuffix(".agent")
+        agent = ImportedAgent(root_agent=sub_agent, app=app, name=name)
         guest = Guest(agent, app_name=app_name, artifact_service=artifact_service)
         try:
             yield guest
         finally:
             guest.leave()
-
-
-async def _find(
-    module: ModuleType, name: str, agent_name: str | None, exit_stack: AsyncExitStack
-) -> ImportedAgent:
-    folder = str(folder_of(module))
-    modules = chain([getattr(module, "agent", None)], adk.modules_of(module))
-    app, root_agent = await adk.find(modules, folder, None, exit_stack)
-    if root_agent is None:
-        raise ValueError(adk.no_agent_message(folder, name, None))
-    try:
-        agent = adk.find_sub_agent(root_agent, agent_name)
-    except errors.LoadFailed as error:
-        raise ValueError(str(error)) from None
-    return ImportedAgent(root_agent=agent, app=app, name=name.removesuffix(".agent"))
 
 
 def folder_of(module: ModuleType) -> Path:
@@ -268,7 +263,7 @@ def _spec(name: str) -> ModuleSpec | None:
     """The spec by which a top module would be imported now."""
     functions = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     specs = (find_spec(name, None, None) for find_spec in functions if find_spec is not None)
-    return next((spec for spec in specs if spec is not None), None)
+    return next(filter(None, specs), None)
 
 
 def _places(spec: ModuleSpec) -> set[str]:

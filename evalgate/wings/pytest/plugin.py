@@ -165,10 +165,8 @@ class Evaluations:
         report_line = (
             f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
         )
-        return {
-            "outcomes": outcomes,
-            "verdict": f"{report.verdict.reason}{report_line}" if report.exit_code else "",
-        }
+        verdict = f"{report.verdict.reason}{report_line}" if report.exit_code else ""
+        return {"outcomes": outcomes, "verdict": verdict}
 
     def _selection(self, items: Sequence[EvaluationCase]) -> list[str]:
         """Select whole files if all of their cases are wanted. A selection cannot name an id with a
@@ -208,14 +206,13 @@ class Evaluations:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdict if it blocks."""
-        for reason in sorted({verdict for verdict in self.verdicts if verdict}):
+        for reason in sorted({*filter(None, self.verdicts)}):
             terminalreporter.section("evalgate", red=True)
             terminalreporter.line(reason)
 
 
 def _error_text(error: EvalgateError) -> str:
-    lines = (str(error), *(str(problem) for problem in error.problems), error.hint)
-    return "\n".join(line for line in lines if line)
+    return "\n".join(filter(None, [str(error), *map(str, error.problems), error.hint]))
 
 
 def item_outcomes(
@@ -235,16 +232,13 @@ def item_outcomes(
         else:
             text = reports.render_case(report, case.key)
             is_failure = case.kind is VerdictKind.FAIL
+            outcome = FAILED if is_failure else NOT_MEASURED
             if (
                 case.nonblocking
                 or case.quarantine
                 or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS))
             ):
                 outcome = NOT_BLOCKING
-            elif not is_failure:
-                outcome = NOT_MEASURED
-            else:
-                outcome = FAILED
             yield item.nodeid, [outcome, text]
 
 
@@ -256,14 +250,17 @@ class EvaluationFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Its cases in order; none if evalgate.yml excludes it. Raises CollectError if it is
         broken."""
+        from evalgate.errors import errors_in
+
         project = self.evaluations.project()
         name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
         suite = next((candidate for candidate in project.suites if candidate.key == name), None)
-        problems = [
-            problem for problem in project.problems if problem.place and problem.place.file == name
-        ]
         if suite is None or suite.problem:
-            messages = [str(problem) for problem in problems if problem.severity.value == "error"]
+            messages = [
+                str(problem)
+                for problem in errors_in(project.problems)
+                if problem.place and problem.place.file == name
+            ]
             if messages or suite:
                 raise self.CollectError("\n".join(messages) or (suite.problem if suite else ""))
             return
@@ -299,11 +296,8 @@ class EvaluationCase(pytest.Item):
             pytest.xfail(text)
 
     @property
-    def _outcome(self) -> tuple[str, str]:
-        outcome, text = self.evaluations.outcomes.get(
-            self.nodeid, (NOT_MEASURED, "the case was not run")
-        )
-        return outcome, text
+    def _outcome(self) -> list[str]:
+        return self.evaluations.outcomes.get(self.nodeid, [NOT_MEASURED, "the case was not run"])
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The difference, instead of a traceback of ours."""

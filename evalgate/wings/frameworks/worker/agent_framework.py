@@ -50,11 +50,9 @@ class Session(FrameworkSession):
         """The session's state, without the conversation."""
         session = self._options.get("session")
         items = session.state.items() if session is not None else ()
-        state = {name: pipe.to_json(value) for name, value in items}
-        return {"state": {name: state[name] for name in state if name not in _HISTORY}}
-
-
-_HISTORY = frozenset({"messages", "in_memory"})
+        history = ("messages", "in_memory")
+        state = {name: pipe.to_json(value) for name, value in items if name not in history}
+        return {"state": state}
 
 
 async def _ask_model(

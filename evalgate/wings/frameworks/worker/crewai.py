@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from functools import partial
 from typing import Any
 
 from . import frameworks
@@ -24,25 +25,21 @@ class Session(FrameworkSession):
         """The raw output, or the structured output."""
         if hasattr(self.agent, "tasks"):
             state = {YEAR: time.strftime("%Y"), **self.state}
-            inputs = {**state, self._input(state): text}
+            names = sorted(self._inputs - state.keys())
+            name = self.options.get("input")
+            if not name and len(names) != 1:
+                listed_names = ", ".join(names) or "none"
+                raise ValueError(
+                    f"which input of the crew's tasks takes the user's text (they have {listed_names})? Name it with the "
+                    "option `input`; the case's session state sets others"
+                )
+            inputs = {**state, str(name or names[0]): text}
             output = await asyncio.to_thread(self.agent.kickoff, inputs=inputs)
         else:
             self._messages.append({"role": "user", "content": text})
             output = await asyncio.to_thread(self.agent.kickoff, list(self._messages))
             self._messages.append({"role": "assistant", "content": output.raw})
         return output.raw if output.pydantic is None else output.pydantic
-
-    def _input(self, state: Message) -> str:
-        if name := self.options.get("input"):
-            return str(name)
-        names = sorted(self._inputs - state.keys())
-        if len(names) != 1:
-            listed_names = ", ".join(names) or "none"
-            raise ValueError(
-                f"which input of the crew's tasks takes the user's text (they have {listed_names})? Name it with the "
-                "option `input`; the case's session state sets others"
-            )
-        return names[0]
 
 
 YEAR = "current_year"
@@ -65,14 +62,13 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
     usage_before = _token_usage(model)
     answer = run()
     usage = {name: count - usage_before[name] for name, count in _token_usage(model).items()}
-    calls = [] if isinstance(answer, str) or not isinstance(answer, list) else answer
+    calls = answer if isinstance(answer, list) else []
     session.record_answer(
         key,
         answer if isinstance(answer, str) else "",
         frameworks.usage_of(usage["prompt_tokens"], usage["completion_tokens"]),
         model=model.model,
         calls=[_call(call) for call in calls],
-        author=author,
     )
     return answer
 
@@ -87,13 +83,9 @@ def _call(call: Any) -> Message:
     function = (
         call.get("function", {}) if isinstance(call, dict) else getattr(call, "function", call)
     )
-    if not isinstance(function, dict):
-        function = {
-            "name": str(getattr(function, "name", "")),
-            "arguments": getattr(function, "arguments", {}),
-        }
-    arguments = function.get("arguments", {})
-    return {"name": function.get("name", ""), "args": frameworks.named_arguments(arguments)}
+    read = function.get if isinstance(function, dict) else partial(getattr, function)
+    args = frameworks.named_arguments(read("arguments", {}))
+    return {"name": str(read("name", "")), "args": args}
 
 
 def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
@@ -132,8 +124,8 @@ class Host(frameworks.FrameworkHost):
         """See FrameworkHost. A class marked with `@CrewBase` makes its crew."""
         import crewai
 
-        # before 0.114 `LLM` has no base
-        model_class = crewai.LLM.__mro__[1] if crewai.LLM.__mro__[1] is not object else crewai.LLM
+        base = crewai.LLM.__mro__[1]
+        model_class = crewai.LLM if base is object else base  # before 0.114 it has no base
         frameworks.intercept(frameworks.subclasses_of(model_class), call=_ask_model)
         frameworks.intercept_all("crewai.tools:BaseTool", run=_run_tool)
         frameworks.intercept_all(

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from evalgate.worker import description, errors, pipe, python, server, tools
@@ -56,6 +56,7 @@ class FrameworkSession(ABC):
         self.tool_error: Exception | None = None
         self.reported_calls: set[str] = set()
         self._instructions: dict[str, str] = {}
+        self._authors: dict[Any, str] = {}
         self._emit: Callable[[Message], None] = print
         self._answer: Message = {}
         self._call_count = 0
@@ -77,7 +78,15 @@ class FrameworkSession(ABC):
         answer = answer_text(await self.ask(python.text_of(content)))
         if self.tool_error is not None:
             raise self.tool_error
-        self._report_answer(answer)
+        pending_answer = self._answer
+        self._answer = {}
+        if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
+            self._report_pending(pending_answer)
+            pending_answer = {}
+        if answer:
+            self._event([{"text": answer}], pending_answer, final=True)
+        else:
+            self._report_pending(pending_answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
         usages = list(self.watch.usage.values())
         return pipe.present(timings=self.watch.timings(), agents=agents, model_calls=usages)
@@ -92,8 +101,10 @@ class FrameworkSession(ABC):
     def model_begins(
         self, key: Any, author: str = "agent", instructions: str | None = None
     ) -> None:
-        """Note that an agent calls its model with these `instructions`."""
+        """Note that an agent calls its model with these `instructions`. `key`: that of
+        `record_answer`."""
         self.watch.begins("model", key, agent=author)
+        self._authors[key] = author
         self.note_instructions(author, instructions)
 
     def note_instructions(self, author: str, instructions: str | None) -> None:
@@ -102,17 +113,11 @@ class FrameworkSession(ABC):
             self._instructions.setdefault(author, instructions)
 
     def record_answer(
-        self,
-        key: Any,
-        text: str,
-        usage: Message | None,
-        *,
-        model: Any = "",
-        calls: Any = (),
-        author: str = "agent",
+        self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = ()
     ) -> None:
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
+        author = self._authors.get(key, "agent")
         self.watch.ends("model", key, name=model if isinstance(model, str) else "")
         fields: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
@@ -124,7 +129,7 @@ class FrameworkSession(ABC):
         self._report_pending(previous_answer)
 
     @contextmanager
-    def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
+    def tool(self, name: str, args: Any, number: str) -> Iterator[Message]:
         """Report the call of a tool that runs in this block, and the `response` that the block puts
         into the yielded dict."""
         call = self.tool_begins(name, args, number)
@@ -132,15 +137,11 @@ class FrameworkSession(ABC):
         try:
             yield outcome
         except Exception as error:
-            outcome["response"] = {"error": errors.sentence(error)}
+            self.tool_ends(call, name, {"error": errors.sentence(error)})
             raise
-        finally:
-            if "response" in outcome:
-                self.tool_ends(call, name, outcome["response"])
+        self.tool_ends(call, name, outcome["response"])
 
-    def tool_begins(
-        self, name: str, args: Any, number: str | None = None, *, late: bool = False
-    ) -> str:
+    def tool_begins(self, name: str, args: Any, number: str = "", *, late: bool = False) -> str:
         """Report a tool call. Returns its number. `late`: the model has answered again since."""
         with self._lock:
             self._call_count += 1
@@ -169,27 +170,27 @@ class FrameworkSession(ABC):
         self,
         name: str,
         args: Any,
-        run: Callable[[], Awaitable[Any]],
+        run: AsyncOriginal,
         *,
         number: str = "",
         kind: str = "tool",
     ) -> Any:
         """Run a tool and report it. Ask about it first if evalgate decides on calls."""
         with self.tool(name, args, number) as outcome:
-            result = await (
+            outcome["response"] = await (
                 run() if self.tools is None else self.tools.ask(name, args, kind).settle(run)
             )
-            outcome["response"] = result
-            return result
+        return outcome["response"]
 
     def run_tool_blocking(
-        self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
+        self, name: str, args: Any, run: Original, *, number: str = "", kind: str = "tool"
     ) -> Any:
         """`run_tool` for a tool that blocks, in the thread that calls this."""
         with self.tool(name, args, number) as outcome:
-            result = run() if self.tools is None else self.tools.ask(name, args, kind).wait(run)
-            outcome["response"] = result
-            return result
+            outcome["response"] = (
+                run() if self.tools is None else self.tools.ask(name, args, kind).wait(run)
+            )
+        return outcome["response"]
 
     def refuse(self, name: str, args: Any, number: str, error: str) -> None:
         """Report a call of a missing tool, after the model got the error. A call that ran is
@@ -199,17 +200,6 @@ class FrameworkSession(ABC):
         number = self.tool_begins(name, args, number, late=True)
         if self.tools is None:
             self.tool_ends(number, name, {"error": error})
-
-    def _report_answer(self, answer: str) -> None:
-        pending_answer = self._answer
-        self._answer = {}
-        if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
-            self._report_pending(pending_answer)
-            pending_answer = {}
-        if answer:
-            self._event([{"text": answer}], pending_answer, final=True)
-        else:
-            self._report_pending(pending_answer)
 
     def _report_pending(self, pending_answer: Message) -> None:
         """Report a model's answer that no tool call followed: its text, or its calls if no tool
@@ -244,6 +234,7 @@ _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", d
 their super is not intercepted again."""
 
 Original = Callable[[], Any]
+AsyncOriginal = Callable[[], Awaitable[Any]]
 Interceptor = Callable[[Any, Any, Original, Message], Any]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
@@ -288,21 +279,20 @@ def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
     def replacement(self: Any, *args: Any, **options: Any) -> Any:
         session = CURRENT.get()
         key = (id(self), group)
+        original_call = partial(original, self, *args, **options)
         if session is None or key in _CALLS.get():
-            return original(self, *args, **options)
+            return original_call()
         arguments = signature.bind(self, *args, **options).arguments
         if arguments.get("stream"):
-            return original(self, *args, **options)
+            return original_call()
+        call = partial(interceptor, session, self, original_call, arguments)
 
-        def call() -> Any:
-            return interceptor(session, self, lambda: original(self, *args, **options), arguments)
-
-        async def run() -> Any:
+        async def await_call() -> Any:
             with bound(_CALLS, _CALLS.get() | {key}):
                 return await call()
 
         if inspect.iscoroutinefunction(interceptor):
-            return run()
+            return await_call()
         with bound(_CALLS, _CALLS.get() | {key}):
             return call()
 
@@ -320,8 +310,8 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 async def settle(
-    answer_call: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
-    original: Callable[[], Awaitable[Any]],
+    answer_call: Callable[[AsyncOriginal], Awaitable[Any]],
+    original: AsyncOriginal,
     *,
     read: Callable[[Any], Any],
     make: Callable[[Any], Any],
@@ -441,11 +431,7 @@ class FrameworkHost(server.Host, ABC):
                 self.sessions = 1
                 askers = self.askers()
                 for subclass in {cls for asker in askers for cls in subclasses_of(asker)}:
-                    programs.hold_at(
-                        subclass,
-                        self.entrances,
-                        lambda asked: self.is_agent(asked) or _is_of(asked, askers),
-                    )
+                    programs.hold_at(subclass, self.entrances, lambda asked: _is_of(asked, askers))
             else:
                 self._target = member(call)
                 self._target = self.agent_in(self._target) or self._target
@@ -499,12 +485,13 @@ class FrameworkHost(server.Host, ABC):
         except ImportError as error:
             call = self.options.get("call")
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
-        if isinstance(self._target, str) and agent is self._first_agent:
-            self._target = agent  # an object of a module that stays imported
-            return await self.open(start, session_tools)
-        if isinstance(self._target, str) and self._first_agent is None:
-            self._first_agent = agent
-            self.share(agent)
+        if isinstance(self._target, str):
+            if agent is self._first_agent:
+                self._target = agent  # an object of a module that stays imported
+                return await self.open(start, session_tools)
+            if self._first_agent is None:
+                self._first_agent = agent
+                self.share(agent)
         if context is None:
             context = build_context(self.context_class(agent), state)
         return self.session(agent, self.options, start, session_tools, context)
@@ -533,7 +520,7 @@ class FrameworkHost(server.Host, ABC):
     def agent_in(self, holder: Any) -> Any:
         """The agent that an object is, or the only one among its items or attributes; None for
         another object."""
-        if self.is_agent(holder) or _is_of(holder, self.askers()):
+        if _is_of(holder, self.askers()):
             return holder if self.is_agent(holder) else None
         is_list = isinstance(holder, (tuple, list))
         parts = holder if is_list else getattr(holder, "__dict__", {}).values()
@@ -576,15 +563,12 @@ async def make_object(maker: Any, state: Message) -> Any:
     A plain function runs in a thread, because it may block."""
     if not (inspect.isroutine(maker) or inspect.isclass(maker)):
         return maker
-    required_parameters = [
-        parameter
+    kinds = hints_of(maker.__init__ if inspect.isclass(maker) else maker)
+    arguments = [
+        build_context(kinds.get(parameter.name), state)
         for parameter in inspect.signature(maker).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    kinds = hints_of(maker.__init__ if inspect.isclass(maker) else maker)
-    arguments = [
-        build_context(kinds.get(parameter.name), state) for parameter in required_parameters
     ]
     arguments = [state if argument is None else argument for argument in arguments]
     result = await asyncio.to_thread(maker, *arguments)

@@ -84,11 +84,8 @@ class Session(FrameworkSession):
                 "and of the answer with the options `input` and `output`; a case's session state sets others"
             )
         answer = self._values[output]
-        return (
-            _text(answer[-1])
-            if isinstance(answer, list) and answer and _is_message(answer[-1])
-            else answer
-        )
+        last = answer[-1] if isinstance(answer, list) and answer else None
+        return _text(last) if hasattr(last, "content") and hasattr(last, "type") else answer
 
     def _key(self, option: str, names: tuple[str, ...]) -> str:
         """The state's key for an option. Without the option and without messages in the graph: a
@@ -143,21 +140,14 @@ class Session(FrameworkSession):
                 self.refuse(call["name"], call["args"], number, _text(message))
 
 
-def _is_message(value: Any) -> bool:
-    return hasattr(value, "content") and hasattr(value, "type")
-
-
 def _text(message: Any) -> str:
     content = message.content
     if isinstance(content, str):
         return content
     return "".join(
-        block
-        if isinstance(block, str)
-        else str(block.get("text") or "")
-        if block.get("type") == "text"
-        else ""
+        block if isinstance(block, str) else str(block.get("text") or "")
         for block in content
+        if isinstance(block, str) or block.get("type") == "text"
     )
 
 
@@ -169,15 +159,11 @@ def _watcher(session: Session) -> Any:
 
         run_inline = True
 
-        def __init__(self) -> None:
-            self.authors: dict[Any, str] = {}
-
         def on_chat_model_start(
             self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any
         ) -> None:
             details = metadata or {}
             author = str(details.get("lc_agent_name") or details.get("langgraph_node") or "agent")
-            self.authors[run_id] = author
             system = [_text(message) for message in messages[0] if message.type == "system"]
             session.model_begins(run_id, author, "\n".join(system))
 
@@ -201,7 +187,6 @@ def _watcher(session: Session) -> Any:
                 usage,
                 model=metadata.get("model_name") or metadata.get("model"),
                 calls=getattr(message, "tool_calls", None) or (),
-                author=self.authors.get(run_id, "agent"),
             )
 
     return Watcher()
@@ -229,13 +214,13 @@ def _call_of(tool: Any, arguments: Message) -> AbstractContextManager[None]:
 
 
 def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:
-    result = session.run_tool_blocking(**session.call_report(tool), run=run)
-    return _result_of(tool, result, session)
+    return _result_of(
+        tool, session.run_tool_blocking(**session.call_report(tool), run=run), session
+    )
 
 
 async def _run_tool_async(session: Session, tool: Any, run: Original, _: Message) -> Any:
-    result = await session.run_tool(**session.call_report(tool), run=run)
-    return _result_of(tool, result, session)
+    return _result_of(tool, await session.run_tool(**session.call_report(tool), run=run), session)
 
 
 def _kind(tool: Any) -> str:

@@ -59,12 +59,7 @@ class Session(FrameworkSession):
                     {"name": call.tool_name, "args": call.tool_kwargs} for call in event.tool_calls
                 ]
                 self.record_answer(
-                    "model",
-                    str(event.response.content or ""),
-                    usage,
-                    model=model,
-                    calls=calls,
-                    author=event.current_agent_name,
+                    "model", str(event.response.content or ""), usage, model=model, calls=calls
                 )
             case "ToolCall":
                 self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)

@@ -84,17 +84,12 @@ def _watcher(session: Session) -> Any:
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
             )
             calls = frameworks.model_calls(self.calls)
-            session.record_answer(
-                "model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name
-            )
+            session.record_answer("model", "\n".join(texts), counts, model=model, calls=calls)
 
         async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - as above
             name = Handoff.default_tool_name(to_agent)
-            call = next(
-                (call for call in self.calls if call.name == name),
-                self.calls[0] if self.calls else None,
-            )
-            if call is not None:
+            handoff_calls = [call for call in self.calls if call.name == name] or self.calls
+            for call in handoff_calls[:1]:
                 session.tool_begins(
                     call.name, frameworks.named_arguments(call.arguments), call.call_id
                 )
@@ -112,13 +107,10 @@ def _report_tools(original: Any) -> Any:
         tools = await original(self, *args, **options)
         session = frameworks.CURRENT.get()
         for tool in tools:
-            if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL_TOOLS:
+            is_local = type(tool).__name__ in LOCAL_TOOLS
+            if hasattr(tool, "on_invoke_tool") and not is_local:
                 frameworks.replace_once(tool, "on_invoke_tool", _guard, tool)
-            elif (
-                session is not None
-                and session.tools is not None
-                and type(tool).__name__ in LOCAL_TOOLS
-            ):
+            elif is_local and session is not None and session.tools is not None:
                 message = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
                 raise RuntimeError(f"{message}: run this agent with `tools: live`")
         return tools
@@ -127,6 +119,8 @@ def _report_tools(original: Any) -> Any:
 
 
 def _guard(original: Any, tool: Any) -> Any:
+    import agents.tool
+
     async def invoke(ctx: Any, arguments: str) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
@@ -142,25 +136,16 @@ def _guard(original: Any, tool: Any) -> Any:
                 kind=kind,
             )
         except Exception as error:
-            answer = (
-                await _error_answer(tool, ctx, error)
-                if getattr(error, "simulated_tool_error", False)
-                else None
-            )
+            # a rule's error becomes the agent's message for it, as a tool's own error does
+            handle = getattr(agents.tool, "maybe_invoke_function_tool_failure_error_function", None)
+            if handle is None or not getattr(error, "simulated_tool_error", False):
+                raise
+            answer = await handle(function_tool=tool, context=ctx, error=error)
             if answer is None:
                 raise
             return answer
 
     return invoke
-
-
-async def _error_answer(tool: Any, ctx: Any, error: Exception) -> Any:
-    """The agent's message for a rule's error, as for a tool's own error, or None if the error is
-    raised."""
-    import agents.tool
-
-    handle = getattr(agents.tool, "maybe_invoke_function_tool_failure_error_function", None)
-    return None if handle is None else await handle(function_tool=tool, context=ctx, error=error)
 
 
 class Host(frameworks.FrameworkHost):

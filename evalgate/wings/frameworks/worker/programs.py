@@ -8,6 +8,7 @@ import runpy
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -38,7 +39,7 @@ class Program:
         """Start the program; return the agent that it asks first. Raises the program's errors, and
         TypeError if it asks none."""
         self._thread.start()
-        agent = asyncio.ensure_future(asyncio.wrap_future(self.agent))
+        agent = asyncio.wrap_future(self.agent)
         await asyncio.wait({agent}, timeout=LONGEST_S)
         if not agent.done():
             raise TypeError(f"{self._module} asked no agent within {LONGEST_S:.0f} s")
@@ -84,7 +85,11 @@ class Program:
         held = PendingAnswer(self._end)
         if inspect.iscoroutinefunction(original):
             return held.wait()
-        if inspect.isasyncgenfunction(original) or _is_async():
+        is_async = inspect.isasyncgenfunction(original)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            is_async = True
+        if is_async:
             return held
         self._end.result()
         raise ProgramEnded
@@ -107,11 +112,7 @@ class PendingAnswer:
     def __aiter__(self) -> PendingAnswer:
         return self
 
-    async def __anext__(self) -> Any:
-        return await self.wait()
-
-    async def __aenter__(self) -> Any:
-        return await self.wait()
+    __anext__ = __aenter__ = wait
 
     async def __aexit__(self, *_: object) -> None:
         return None
@@ -124,24 +125,16 @@ RUNNING: ContextVar[Program | None] = ContextVar("evalgate_program", default=Non
 """The program of this context."""
 
 
-def _is_async() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool]) -> None:
     """Hold programs at calls of these methods of a class; `input()` answers until then, and
     arguments have values."""
     for name in names:
         method = vars(owner).get(name)
-        if method is None or hasattr(getattr(method, "__func__", method), "holds"):
+        function = getattr(method, "__func__", method)
+        if method is None or hasattr(function, "holds"):
             continue
-        is_of_class = isinstance(method, classmethod)
-        held = _hold_call(method.__func__ if is_of_class else method, is_agent)
-        setattr(owner, name, classmethod(held) if is_of_class else held)
+        held = _hold_call(function, is_agent)
+        setattr(owner, name, classmethod(held) if isinstance(method, classmethod) else held)
     terminal.serve()
 
 

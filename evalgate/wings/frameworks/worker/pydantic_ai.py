@@ -31,7 +31,7 @@ class Session(FrameworkSession):
                 if Agent.is_model_request_node(node):
                     self.model_begins("model", author)
                 elif Agent.is_call_tools_node(node):
-                    self._record_response(node.model_response, author)
+                    self._record_response(node.model_response)
                     async with node.stream(run.ctx) as events:
                         async for event in events:
                             self._report_event(event)
@@ -44,7 +44,11 @@ class Session(FrameworkSession):
         self._history = run.result.all_messages()
         for message in self._history:
             if message.kind == "request":
-                self.note_instructions(author, _instructions(message))
+                prompts = [
+                    part.content for part in message.parts if part.part_kind == "system-prompt"
+                ]
+                texts = [*prompts, getattr(message, "instructions", None)]
+                self.note_instructions(author, "\n".join(filter(None, texts)))
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
             pending_tools = ", ".join(
@@ -55,7 +59,7 @@ class Session(FrameworkSession):
             )
         return output
 
-    def _record_response(self, response: Any, author: str) -> None:
+    def _record_response(self, response: Any) -> None:
         texts = [part.content for part in response.parts if part.part_kind == "text"]
         calls = [
             {"name": part.tool_name, "args": part.args_as_dict()}
@@ -70,7 +74,7 @@ class Session(FrameworkSession):
         )
         self._model = response.model_name or self._model
         self.record_answer(
-            "model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author
+            "model", "\n".join(texts), counts, model=response.model_name, calls=calls
         )
 
     def _report_event(self, event: Any) -> None:
@@ -90,11 +94,6 @@ class Session(FrameworkSession):
                     name,
                     {"error": part.model_response()} if is_refused else part.content,
                 )
-
-
-def _instructions(request: Any) -> str:
-    parts = [part.content for part in request.parts if part.part_kind == "system-prompt"]
-    return "\n".join(filter(None, [*parts, getattr(request, "instructions", None)]))
 
 
 def _tokens(usage: Any) -> tuple[int | None, int | None]:

@@ -79,12 +79,16 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
     # a model of the agent's may only pass its arguments on
     values = {**arguments, **arguments.get("kwargs", {})}
     messages = values.get("messages") or next(iter(values.get("args", ())), ())
-    session.model_begins(key, instructions=_system(messages))
+    system: list[str] = []
+    for message in messages:
+        content = getattr(message, "content", None)
+        if getattr(message, "role", None) == "system":
+            texts = (part.get("text") or "" for part in content or ())
+            system += [content] if isinstance(content, str) else texts
+    session.model_begins(key, instructions="\n".join(system))
     message = run()
     usage = getattr(message, "token_usage", None)
-    counts = (
-        frameworks.usage_of(usage.input_tokens, usage.output_tokens) if usage is not None else None
-    )
+    counts = usage and frameworks.usage_of(usage.input_tokens, usage.output_tokens)
     calls = [
         {"name": call.function.name, "args": call.function.arguments}
         for call in getattr(message, "tool_calls", None) or ()
@@ -92,19 +96,6 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
     text = message.content if isinstance(message.content, str) else ""
     session.record_answer(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
     return message
-
-
-def _system(messages: Any) -> str:
-    texts: list[str] = []
-    for message in messages:
-        content = getattr(message, "content", None)
-        if getattr(message, "role", None) == "system":
-            texts += (
-                [content]
-                if isinstance(content, str)
-                else [part.get("text") or "" for part in content or ()]
-            )
-    return "\n".join(texts)
 
 
 # --- tools ---
@@ -119,15 +110,14 @@ def _call(session: FrameworkSession, tool: Any, run: Original, arguments: Messag
 
 def _named(tool: Any, arguments: Message) -> Message:
     """The arguments by name. A single dict is taken as the arguments."""
-    if "task" in arguments:  # an agent
-        return {"task": arguments["task"], **arguments.get("kwargs", {})}
-    positional = arguments.get("args", ())
     options = arguments.get("kwargs", {})
-    parameters = list(tool.inputs)
+    if "task" in arguments:  # an agent
+        return {"task": arguments["task"], **options}
+    positional = arguments.get("args", ())
     is_single = len(positional) == 1 and not options and isinstance(positional[0], dict)
-    if is_single and positional[0].keys() <= {*parameters}:
+    if is_single and positional[0].keys() <= tool.inputs.keys():
         return dict(positional[0])
-    return {**dict(zip(parameters, positional)), **options}  # noqa: B905 - the tool complains of what is left over
+    return {**dict(zip(tool.inputs, positional)), **options}  # noqa: B905 - the tool complains of what is left over
 
 
 def _note_missing(session: FrameworkSession, agent: Any, run: Original, arguments: Message) -> Any:

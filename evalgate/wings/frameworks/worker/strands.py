@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from evalgate.worker import pipe
@@ -59,7 +59,6 @@ async def _watch(
             ),
             model=(event.agent.model.get_config() or {}).get("model_id", ""),
             calls=[{"name": call["name"], "args": call["input"]} for call in calls],
-            author=event.agent.name,
         )
     elif kind == "BeforeToolCallEvent":
         call = event.tool_use
@@ -87,16 +86,17 @@ def _wrap_events(original: Any) -> Any:
     @wraps(original)
     async def stream(self: Any, tool_use: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
         session = frameworks.CURRENT.get()
+        original_stream = partial(original, self, tool_use, *args, **options)
+        if session is None or session.tools is None:
+            async for event in original_stream():
+                yield event
+            return
         events: list[Any] = []
 
         async def run() -> Any:
-            events.extend([event async for event in original(self, tool_use, *args, **options)])
+            events.extend([event async for event in original_stream()])
             return _response(getattr(events[-1], "tool_result", events[-1]))
 
-        if session is None or session.tools is None:
-            async for event in original(self, tool_use, *args, **options):
-                yield event
-            return
         kind = "agent" if self.tool_type == "agent" else "tool"
         arguments = frameworks.named_arguments(tool_use["input"])
         answer = await session.tools.ask(tool_use["name"], arguments, kind).settle(run)

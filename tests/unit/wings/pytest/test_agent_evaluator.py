@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from evalgate import AgentEvaluator
+from evalgate.config import gate_file
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
+from evalgate.gate import run as gate_run
+from evalgate.wings.pytest import guest
 
 
 def test_without_google_adk_the_test_is_told(tmp_path: Path) -> None:
@@ -17,6 +25,27 @@ def test_without_google_adk_the_test_is_told(tmp_path: Path) -> None:
     with pytest.raises(EvalgateError, match="google-adk is not installed in the Python") as error:
         AgentEvaluator.evaluate("desk_agent", str(file))
     assert "`evalgate run`" in error.value.hint
+
+
+@pytest.mark.parametrize("name", gate_file.NAMES)
+def test_the_repositorys_own_settings_count_under_each_of_their_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def open_agent(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(open=None)
+
+    def run(settings: Settings, _: object) -> None:
+        raise EvalgateError(f"concurrency: {settings.concurrency}")
+
+    monkeypatch.setattr(guest, "open_agent", open_agent)
+    monkeypatch.setattr(gate_run, "run", run)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("concurrency: 7\n")
+    (tmp_path / "desk.test.json").write_text("[]")
+    with pytest.raises(EvalgateError, match="concurrency: 7"):
+        AgentEvaluator.evaluate("desk_agent", str(tmp_path / "desk.test.json"))
 
 
 def test_an_old_file_is_migrated_by_google_adks_call(tmp_path: Path) -> None:
