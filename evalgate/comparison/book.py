@@ -131,10 +131,9 @@ class Sides:
 
     def kinds(self, key: CaseKey, name: str) -> tuple[VerdictKind | None, ...]:
         """The verdict of one criterion on a case, on each side; None if it gave none."""
-        criteria = [side.verdicts[key].criteria for side in self.scored_sides]
         return tuple(
-            next((criterion.kind for criterion in verdicts if criterion.name == name), None)
-            for verdicts in criteria
+            next((row.kind for row in side.verdicts[key].criteria if row.name == name), None)
+            for side in self.scored_sides
         )
 
     def common_runs(

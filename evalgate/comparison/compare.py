@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
@@ -205,28 +204,15 @@ OF_RERUNS: Mapping[Confirmation | None, FailureOrigin] = {
 
 def pass_rates(outcomes: Iterable[Sequence[Sequence[bool]]]) -> tuple[PassRates, ...]:
     """The pass rates of each side, from each case's outcomes on each side. Cases without an outcome
-    on one side are left out; the result is empty if no case remains.
-
-    k is the fewest outcomes of a case. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021
-    (arXiv 2107.03374)."""
+    on one side are left out; the result is empty if no case remains. k is the fewest outcomes of a
+    case."""
     counts_by_case = [
         [(sum(runs), len(runs)) for runs in runs_of_sides]
         for runs_of_sides in outcomes
         if all(runs_of_sides)
     ]
     k = min((runs for counts in counts_by_case for _, runs in counts), default=0)
-    return tuple(
-        PassRates(
-            cases=len(counts),
-            k=k,
-            rate=fmean(passes / runs for passes, runs in counts),
-            all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
-            any_of_k=fmean(
-                1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
-            ),
-        )
-        for counts in zip(*counts_by_case, strict=True)
-    )
+    return tuple(PassRates.of(counts, k) for counts in zip(*counts_by_case, strict=True))
 
 
 def _sample(
@@ -291,9 +277,8 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
             keys = [key for _, key in group]
             rows.append((rule, keys, _falls(sides, rule, keys)))
         rows.sort(key=lambda row: not row[0].gating)
-        largest = max(
-            (_evidence(rule, falls) for rule, _, falls in rows if rule.gating), default=1.0
-        )
+        evidences = [_evidence(rule, falls) for rule, _, falls in rows if rule.gating]
+        largest = max(evidences, default=1.0)
         for rule, keys, falls in rows:
             yield _row(sides, rule, keys, falls, largest=largest)
 

@@ -220,9 +220,8 @@ def _case_kind(
             reason = Sentence("case_test_broken", verdict.name, verdict.message)
             return VerdictKind.NOT_MEASURED, reason
     if failed_verdicts := groups.get(VerdictKind.FAIL):
-        return VerdictKind.FAIL, Sentence(
-            "case_below", [verdict.name for verdict in failed_verdicts]
-        )
+        names = [verdict.name for verdict in failed_verdicts]
+        return VerdictKind.FAIL, Sentence("case_below", names)
     has_passed = VerdictKind.PASS in groups
     if unmeasured_verdicts and (deviations.criterion_unscored or not has_passed):
         verdict = unmeasured_verdicts[0]
