@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from builders import chromium
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
+
+expect.set_options(timeout=chromium.PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")

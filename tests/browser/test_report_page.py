@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import build, report_page
+from builders import build, chromium, report_page
 from builders.hostile import HOSTILE
 from builders.nightly import NIGHTLY
 from builders.scenarios import KINDS, SCENARIOS, TABLE, failing_traced, traced
@@ -222,6 +222,7 @@ def open_page(browser, site) -> Iterator[object]:
     def opened(scenario: str, address: str = "", **options: object) -> tuple[object, list[str]]:
         context = browser.new_context(**options)
         contexts.append(context)
+        context.set_default_timeout(chromium.PATIENCE_MS)
         page = context.new_page()
         trouble: list[str] = []
         page.on("console", lambda message: trouble.append(message.text))
@@ -252,7 +253,7 @@ FIRST = case_of("renew_reserved_book_1")
 @pytest.mark.parametrize("scenario", PAGES)
 def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) -> None:
     page, trouble = open_page(scenario)
-    page.wait_for_selector("#list nav", timeout=10_000)
+    page.wait_for_selector("#list nav")
     for entry in page.locator("a.entry").all()[:3]:
         entry.click()
         page.wait_for_selector("#title")
@@ -519,7 +520,7 @@ def test_a_case_is_read_once_its_block_is_there(open_page) -> None:
     page, trouble = open_page(
         "unlike", "?torn#case=" + quote(f"{build.SUITE}::{next(iter(UNLIKE))}", safe="")
     )
-    page.wait_for_selector("#title", timeout=10_000)
+    page.wait_for_selector("#title")
     assert trouble == []
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import forked_command, ui
+from builders import chromium, forked_command, ui
 from builders.gated_repository import Repository, content
 from builders.hostile import HOSTILE
 from builders.nightly import BY_NIGHT
@@ -106,6 +106,7 @@ def open_page(browser: Any, server: Ui) -> Iterator[Callable[..., tuple[Any, lis
     def opened(**options: Any) -> tuple[Any, list[str]]:
         context = browser.new_context(**options)
         contexts.append(context)
+        context.set_default_timeout(chromium.PATIENCE_MS)
         page, trouble = context.new_page(), list[str]()
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
@@ -157,7 +158,7 @@ def test_a_failure_is_accepted_and_passes(open_page, server: Ui, repo: Repositor
     page, trouble = open_page()
     assert "token" not in page.url
     page.click("#run-all")
-    page.wait_for_selector("a.entry.fail", timeout=60_000)
+    page.wait_for_selector("a.entry.fail")
     open_case(page, "case_0")
     page.click("#accept")
     page.wait_for_selector("dialog .changes ins")
@@ -166,7 +167,7 @@ def test_a_failure_is_accepted_and_passes(open_page, server: Ui, repo: Repositor
     page.wait_for_selector("#title.not_measured")
     assert (repo.root / SUITE).read_text() == before.replace("an old answer", "answer 0")
     page.click("#run-case")
-    page.wait_for_selector("#title.pass", timeout=60_000)
+    page.wait_for_selector("#title.pass")
     assert page.locator("a.entry.pass").count() == 3
     assert "Last run: pass (1 pass)" in page.locator("#bar").inner_text()
     assert trouble == []
@@ -196,7 +197,7 @@ def test_thresholds_are_moved_cases_chosen_and_a_run_stopped(
     page.click("#run-selected")
     page.wait_for_selector("#bar progress")
     page.click("#stop")
-    expect(page.locator("#bar")).to_contain_text("Last run: stopped", timeout=60_000)
+    expect(page.locator("#bar")).to_contain_text("Last run: stopped")
     # a page that is loaded again keeps them
     expect(page.locator("#would")).to_have_text("3 of 3 cases would pass")
     assert trouble == []
@@ -438,7 +439,7 @@ def talk(desk: Repository, monkeypatch: pytest.MonkeyPatch, request, open_page):
         page, trouble = open_page(**options)
         page.click("#chat")
         page.click("#start")
-        page.wait_for_selector("#message", timeout=60_000)
+        page.wait_for_selector("#message")
         return page, trouble
 
     return started
@@ -448,9 +449,7 @@ def say(page: Any, *script: str) -> None:
     turns = page.locator("[role=log] > div > .says").count()
     page.fill("#message", "\n".join(script))
     page.click("#send")
-    expect(page.locator("[role=log] > div:not(.now) > .says")).to_have_count(
-        turns + 1, timeout=30_000
-    )
+    expect(page.locator("[role=log] > div:not(.now) > .says")).to_have_count(turns + 1)
 
 
 def test_the_answer_appears_as_it_is_said(talk, desk: Repository) -> None:
@@ -463,7 +462,7 @@ def test_the_answer_appears_as_it_is_said(talk, desk: Repository) -> None:
     expect(now).to_contain_text("one two")
     assert "six" not in now.inner_text()
     whole = page.locator("[role=log] > div:not(.now) > .says")
-    expect(whole).to_have_text("one two three four five six", timeout=30_000)
+    expect(whole).to_have_text("one two three four five six")
     expect(page.locator(".now")).to_have_count(0)
     # the page behind goes on, and one that is loaded again has the session
     page.reload()
@@ -575,8 +574,8 @@ def test_rebuild_all_reads_the_changed_code(talk, desk: Repository) -> None:
     code = desk.root / "adk_chat" / "agent.py"
     code.write_text(code.read_text().replace('"degrees": 21', '"degrees": 5'))
     page.click("#rebuild")
-    expect(page.locator("[role=log] > div")).to_have_count(0, timeout=60_000)
-    page.wait_for_selector("a.entry.pass", timeout=60_000)
+    expect(page.locator("[role=log] > div")).to_have_count(0)
+    page.wait_for_selector("a.entry.pass")
     page.wait_for_selector("#message")
     say(page, 'call weather {"city": "Oslo"}', "say it is cold")
     page.locator(".trace > summary").click()
@@ -591,7 +590,7 @@ def test_the_chat_is_accessible_and_needs_no_mouse(talk, width: int, scheme: str
     page.keyboard.press("Shift+Enter")
     page.keyboard.type('call pay {"amount": 3}')
     page.keyboard.press("Enter")
-    page.wait_for_selector(".asks", timeout=30_000)
+    page.wait_for_selector(".asks")
     page.locator(".trace > summary").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".trace li")

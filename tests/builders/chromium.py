@@ -13,6 +13,7 @@ from typing import Any
 from builders import node
 
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
+PATIENCE_MS = 120_000  # of all waits: a machine may be busy
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
