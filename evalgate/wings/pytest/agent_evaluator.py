@@ -193,7 +193,6 @@ async def _evaluate(
     async with guest.open_agent(module, agent_name=agent_name, **services) as agent:
         options = {
             "root": str(root),
-            "config": _gate_file(root, agent_path, folder),
             "paths": [os.path.relpath(file, root) for file in files],
             "runs": num_runs,
             "threshold": "all",
@@ -203,7 +202,7 @@ async def _evaluate(
             "output": output,
             **more,
         }
-        gate = partial(_gate, agent, options, details=details)
+        gate = partial(_gate, agent, agent_path, options, details=details)
         report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
     if output_file:
         _append(rows, Path(output_file))
@@ -215,9 +214,12 @@ async def _evaluate(
 
 
 def _gate(
-    agent: Guest, options: JsonObject, *, details: bool
+    agent: Guest, agent_path: str, options: JsonObject, *, details: bool
 ) -> tuple[Report, list[tuple[Any, ...]]]:
-    settings = load.load_settings(options)
+    root = Path(options["root"])
+    # written here, in the one thread of all gates: calls at the same time may share a folder
+    config = _gate_file(root, agent_path, root / options["output"])
+    settings = load.load_settings({**options, "config": config})
     rows: list[tuple[Any, ...]] = []
 
     # the conversations cannot be read after the run

@@ -85,7 +85,7 @@ def _call(call: Any) -> Message:
     )
     read = function.get if isinstance(function, dict) else partial(getattr, function)
     args = frameworks.named_arguments(read("arguments", {}))
-    return {"name": str(read("name", "")), "args": args}
+    return {"name": str(read("name", "") or ""), "args": args}
 
 
 def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from evalgate import AgentEvaluator
-from evalgate.config import gate_file
+from evalgate.config import gate_file, load
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.gate import run as gate_run
@@ -46,6 +48,46 @@ def test_the_repositorys_own_settings_count_under_each_of_their_names(
     (tmp_path / "desk.test.json").write_text("[]")
     with pytest.raises(EvalgateError, match="concurrency: 7"):
         AgentEvaluator.evaluate("desk_agent", str(tmp_path / "desk.test.json"))
+
+
+def test_calls_at_the_same_time_do_not_read_half_a_file_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share a folder if they have the same agent and files."""
+
+    @asynccontextmanager
+    async def open_agent(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(open=None)
+
+    def run(settings: Settings, _: object) -> None:
+        raise EvalgateError(f"concurrency: {settings.concurrency}")
+
+    def write_slowly(path: Path, text: str, encoding: str) -> None:
+        with path.open("w", encoding=encoding) as file:
+            time.sleep(0.4)
+            file.write(text)
+
+    def load_later(options: dict[str, Any]) -> Settings:
+        time.sleep(0.2)
+        return load_settings(options)
+
+    load_settings = load.load_settings
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evalgate.yml").write_text("concurrency: 7\n")
+    (tmp_path / "desk.test.json").write_text("[]")
+    monkeypatch.setattr(guest, "open_agent", open_agent)
+    monkeypatch.setattr(gate_run, "run", run)
+    monkeypatch.setattr(load, "load_settings", load_later)
+    monkeypatch.setattr(Path, "write_text", write_slowly)
+
+    async def evaluate_twice() -> list[Any]:
+        calls = [
+            AgentEvaluator.evaluate("desk_agent", str(tmp_path / "desk.test.json"))
+            for _ in range(2)
+        ]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert list(map(str, asyncio.run(evaluate_twice()))) == ["concurrency: 7"] * 2
 
 
 def test_an_old_file_is_migrated_by_google_adks_call(tmp_path: Path) -> None:
