@@ -565,7 +565,7 @@ def take_results(
     Trials in which the agent failed are not reused, because the agent may work now. `renamed`: for
     each evaluation file with another name in the stored run, its name there."""
     cases = cases_of(stored.run.suites)
-    stored_trials = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    stored_trials = {trial.key: trial for trial in stored.run.all_trials}
     unpaired: dict[CaseKey, CaseStatus] = {}
     for task in tasks:
         stored_key = task.key.renamed(renamed)

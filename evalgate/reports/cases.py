@@ -43,7 +43,7 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
     VerdictKind.NOT_MEASURED: "within_min_measured",
 }
 """The phrase for why a suite with such a case passes."""
-FAILED_LABELS = frozenset({*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED})
+FAILED_LABELS = frozenset({*labels.FAILURES, *labels.UNSTABLE})
 
 NAME_WIDTH = 60
 
@@ -121,10 +121,7 @@ class CaseView:
     @property
     def group(self) -> str:
         """The group that lists it: an exception by its label, others by their verdict."""
-        is_nonblocking = (
-            self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
-            and self.kind is not VerdictKind.PASS
-        )
+        is_nonblocking = self.label in labels.UNSTABLE and self.kind is not VerdictKind.PASS
         return self.label.value if is_nonblocking else self.kind.value
 
     @property

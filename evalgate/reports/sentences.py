@@ -264,7 +264,7 @@ class _Regression:
         """How many cases only the base's agent completes."""
         assert self.comparison.base is not None
         head, base = (
-            {trial.key.case for trial in (*run.trials, *run.confirmations) if not trial.failure}
+            {trial.key.case for trial in run.all_trials if not trial.failure}
             for run in (self.run, self.comparison.base)
         )
         return len({trial.key.case for trial in self.run.trials} & base - head)

@@ -194,7 +194,7 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     comparison = report.compared
-    trials = [*report.run.trials, *report.run.confirmations]
+    trials = [*report.run.all_trials]
     if comparison.base is not None:
         source = comparison.origin.source
         trials += () if source is BaseSource.FILE else comparison.base.confirmations

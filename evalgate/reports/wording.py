@@ -85,7 +85,7 @@ def case_word(case: CaseView) -> str:
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
     """`case_word` of a case of a stored run."""
-    is_aside = label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+    is_aside = label in labels.UNSTABLE
     return phrase("label_word", label) if is_aside else phrase("kind_word", kind)
 
 

@@ -329,7 +329,7 @@ def find_verdicts(
     verdicts = list[LabelledVerdict]()
     problems = list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
-    trials_by_key = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
+    trials_by_key = {trial.key: trial for trial in stored.run.all_trials}
     for label in labels:
         trial_key = label.line.trial_key
         name = label.line.criterion
