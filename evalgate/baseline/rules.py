@@ -980,6 +980,8 @@ def _notices(
 def _quoted(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"`{value:g}`"
     if isinstance(value, tuple):
         return f"`{plain.label(', '.join(value), WIDTH)}`" if value else "nothing"
     if isinstance(value, BaseModel):

@@ -88,6 +88,10 @@ def settled(
         ("baseline_folder: mine", "runs: 1", {}, {"baseline_folder": ""}, "counts (unset), not this change's (`mine`)"),
         # what the change takes away is still there
         ("runs: 1", "env: [A]", {}, {"env": ("A",)}, "counts (`A`), not this change's (nothing)"),
+        # numbers, of which 0 is one
+        ("reuse-days: 3", "reuse-days: 0.5", {}, {"reuse_days": 0.5}, "counts (`0.5`), not this change's (`3`)"),
+        ("reuse-days: 0", "runs: 1", {}, {"reuse_days": 7}, "counts (`7`), not this change's (`0`)"),
+        ("reuse-days: 3", "", {}, {"reuse_days": 7}, "(`3`) does not count: the base has no evalgate.yml yet; the"),
         # a door's word is above both
         ("env: [B]", "env: [A]", {"env": "C"}, {"env": ("C",)}, ""),
         # alike: there is nothing to tell
@@ -253,6 +257,7 @@ def test_a_known_provider_is_one_at_its_own_address(url: str, *, known: bool) ->
         ("budget: tokens=1", "budget: tokens=9", {}, {"budget": AgentBudget(tokens=9)}, "`budget`: the base's"),
         ("budget: tokens=1", "runs: 1", {}, {"budget": AgentBudget(tokens=1)}, ""),
         ("judge: {budget: {calls: 1}}", "judge: {budget: {calls: 9}}", {}, {"fail_on": FAIL_ON}, "`judge.budget`: the"),
+        ("max-baseline-age: 30", "runs: 1", {}, {"max_baseline_age": 14}, "counts (`14`), not this change's (`30`)"),
         # how is measured, and what decides, the change says
         ("{runs: 3, pass-rate: 0.5}", "runs: 1", {}, {"runs": 3, "pass_rate": 0.5}, ""),
     ],
