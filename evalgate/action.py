@@ -269,14 +269,21 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
 
 def _post_unread(environ: Environ, error: EvalgateError) -> None:
     """Post why the settings cannot be read: an earlier result is not this commit's. Only the inputs
-    that say where to post count. Raises EvalgateError or ValueError if these are wrong, too."""
+    that say where to post count, and evalgate.yml if it can be read. Raises EvalgateError or
+    ValueError if these inputs are wrong, too."""
+    if environ.get(f"{PREFIX}MODE", "").strip() == "post":  # the verdict is another run's
+        return
     inputs = {
-        name: environ.get(f"{PREFIX}{name.upper()}", "").strip()
-        for name in ("name", "comment", "shard", "mode")
+        name: text
+        for name in ("root", "config", "name", "comment", "shard")
+        if (text := environ.get(f"{PREFIX}{name.upper()}", "").strip())
     }
-    settings = Settings.model_validate({name: text for name, text in inputs.items() if text})
-    event = _read_event(environ, settings)
-    posting = None if settings.mode == "post" else _open_posting(environ, settings, event)
+    inputs["root"] = str(events.workspace(environ) / inputs.get("root", "."))
+    try:
+        settings = load.load_settings(inputs)
+    except EvalgateError:
+        settings = Settings.model_validate(inputs)
+    posting = _open_posting(environ, settings, _read_event(environ, settings))
     if posting is not None:
         annotate(posting.conclude(_undecided(error, environ), hurried=False), environ)
 

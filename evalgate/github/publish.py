@@ -140,7 +140,7 @@ class Posting:
 
     The initial settings apply until a report has those that decide. `head_sha`: the judged commit;
     `number`: its pull request, or None; `suffix`: of the check run's name; `redact` removes secrets
-    from the posted report."""
+    from what is posted."""
 
     def __init__(
         self,
@@ -250,6 +250,7 @@ class Posting:
                 if not self._completed:
                     self._end_check(client, self._decided)
                 return tuple(self._problems)
+            output = Output(title=self._redact(output.title), summary=self._redact(output.summary))
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
                 self._end_check(client, Decided(conclusion=conclusion, output=output))
@@ -264,6 +265,7 @@ class Posting:
     def conclude(self, output: Output, *, hurried: bool) -> tuple[Problem, ...]:
         """Post that the run, which is not begun here, has no verdict. See `give_up`."""
         if self._wants_check:
+            self._client.end_within(CANCEL_WAIT_S if hurried else END_WAIT_S)
             self._begin_check()
         return self.give_up(output, hurried=hurried)
 

@@ -286,6 +286,61 @@ def test_settings_that_cannot_be_read_take_back_what_stood_there(passing, double
     assert "100%" not in body
 
 
+def test_settings_that_cannot_be_read_are_posted_where_evalgate_yml_says(
+    passing, double: Double
+) -> None:
+    passing.write("evalgate.yml", "name: billing\ncheck-run: false\n")
+    passing.check_out_main()
+    passing.write("prompt.txt", "Be brief.")
+    passing.check_out()
+    passing.run(agent=AGENT, baseline="none")
+    passing.environment["GITHUB_RUN_ID"] = "100"
+    step = passing.run(agent=AGENT, baseline="none", runs="many")
+
+    assert step.code == 2
+    assert not double.state.checks
+    body = only(double.state.comments)["body"]
+    assert "billing" in body
+    assert "No verdict" in body
+
+
+def test_shards_that_cannot_be_merged_by_such_settings_take_back_what_stood_there(
+    passing, double: Double
+) -> None:
+    passing.run(agent=AGENT, baseline="none", shard="1/1")
+    (passing.workspace / "evalgate-report").rename(passing.workspace / "shards")
+    passing.run(agent=AGENT, baseline="none", mode="merge", results="shards")
+    assert "100%" in only(double.state.comments)["body"]
+    passing.environment["GITHUB_RUN_ID"] = "100"
+    step = passing.run(agent=AGENT, mode="merge", results="shards", runs="many")
+
+    assert step.code == 2
+    body = only(double.state.comments)["body"]
+    assert "No verdict" in body
+    assert "100%" not in body
+
+
+def test_the_verdict_of_another_run_is_not_taken_back(passing, double: Double) -> None:
+    passing.run(agent=AGENT, baseline="none")
+    passing.environment["GITHUB_RUN_ID"] = "100"
+    step = passing.run(mode="post")
+
+    assert step.code == 2
+    assert "100%" in only(double.state.comments)["body"]
+    assert only(double.state.checks)["conclusion"] == "success"
+
+
+def test_a_secret_in_an_input_that_cannot_be_read_is_not_posted(passing, double: Double) -> None:
+    secret = passing.surroundings()["GOOGLE_API_KEY"]
+    step = passing.run(agent=AGENT, baseline="none", runs=secret)
+
+    assert step.code == 2
+    check, comment = only(double.state.checks), only(double.state.comments)
+    for text in (check["output"]["summary"], check["output"]["title"], comment["body"]):
+        assert secret not in text
+    assert "found '***'" in comment["body"]
+
+
 @pytest.mark.parametrize("name", ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"])
 def test_a_step_that_cannot_write_its_files_posts_no_pass(
     passing, double: Double, name: str

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 495_560,
+    "tokens": 495_650,
     "tokens_per_statement": 10.9,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements

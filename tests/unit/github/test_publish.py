@@ -240,6 +240,19 @@ def test_a_farewell_does_not_wait_for_a_github_that_hangs(
     assert [what for what, _ in github.calls] in ([], ["start"])
 
 
+@pytest.mark.parametrize("hurried", [True, False])
+def test_nor_does_one_of_a_run_that_another_process_began(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch, *, hurried: bool
+) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(Client, "end_within", lambda _, seconds: limits.append(seconds))
+    made = posting(Settings())
+    assert made.conclude(publish.undecided("cancelled"), hurried=hurried) == ()
+    assert [what for what, _ in github.calls] == ["start", "complete", "comment"]
+    wait_s = publish.CANCEL_WAIT_S if hurried else publish.END_WAIT_S
+    assert limits == [wait_s, 2 * wait_s]
+
+
 def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
     github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
