@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -321,4 +322,5 @@ def _place(root: Path, repository: Path) -> str:
 
 
 def _repository(folders: Iterable[Path]) -> Path | None:
-    return next((folder for folder in folders if (folder / ".git").exists()), None)
+    exists = os.path.exists  # `Path.exists` raises OSError for names that no system accepts
+    return next((folder for folder in folders if exists(folder / ".git")), None)

@@ -486,6 +486,12 @@ def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_a_root_that_no_system_accepts_is_an_error_of_the_input(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", root="x" * 5_000)
+    assert (step.code, "too long" in step.outputs["reason"]) == (2, True), step.stdout
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_an_event_that_runs_foreign_code_with_secrets_is_refused(passing, double) -> None:
     passing.on_pull_request(name="pull_request_target")
     step = passing.run(agent="command:python3 agent.py")
