@@ -82,11 +82,10 @@ def decide(
         kind = min(causes, key=SEVERITY.index)
         blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
         # any kind may block; the cause of the blocking kind comes first
-        texts = tuple(
-            causes[cause_kind] for cause_kind in dict.fromkeys((blocked_by or kind, kind))
-        )
+        kinds = dict.fromkeys((blocked_by or kind, kind))
+        reasons = tuple(causes[cause_kind] for cause_kind in kinds)
         gates.append(
-            GateVerdict(gate=GateKind.REGRESSION, kind=kind, blocked_by=blocked_by, causes=texts)
+            GateVerdict(gate=GateKind.REGRESSION, kind=kind, blocked_by=blocked_by, causes=reasons)
         )
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),

@@ -281,10 +281,10 @@ def _hidden_paths(session: GateSession) -> frozenset[str]:
     """What shows agents how they are judged, in the checkouts of both sides."""
     project = session.project
     paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
-    if session.base is not None and session.base.project.settings is not None:
-        base = session.base.project
+    base = None if session.base is None else session.base.project
+    if base is not None and base.settings is not None:
         paths |= baseline_rules.measurement_paths(
-            session.base.project.settings, base.suites.values(), name_of=base.name_of
+            base.settings, base.suites.values(), name_of=base.name_of
         )
     return paths
 

@@ -448,8 +448,7 @@ async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> li
             {
                 "name": tool.name,
                 "description": tool.description or "",
-                # only this has the text for models
-                "declaration": dump_model(tool._get_declaration()),  # noqa: SLF001
+                "declaration": dump_model(tool._get_declaration()),  # noqa: SLF001 - only this has the text for models
                 **present(is_long_running=bool(tool.is_long_running)),
             }
             for tool in tools

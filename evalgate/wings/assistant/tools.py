@@ -189,7 +189,6 @@ def _about(description: str, kind: str = "string") -> JsonObject:
 # --- the table ------------------------------------------------------------------------------------
 
 _TEXT: JsonObject = {"type": "string"}
-
 _OBJECT: JsonObject = {"type": "object"}
 _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 _OBJECTS: JsonObject = {"type": "array", "items": _OBJECT}

@@ -125,7 +125,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 
 @click.command("generate")
 @commands.options(
-    *("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
+    "root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug"
 )
 @click.option(
     "--count",

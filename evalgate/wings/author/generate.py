@@ -246,7 +246,6 @@ def _ask_agent(
 ) -> Invocation:
     """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
-
     try:
         _, turn = opening.ask_once(
             suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys

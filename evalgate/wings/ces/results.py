@@ -90,8 +90,7 @@ class Measured:
 
 
 def result_of(measured: Measured, batch: EvaluationRun) -> EvaluationResult:
-    """The result of one run of one evaluation. `batch`: its run, with name, time
-    and version."""
+    """The result of one run of one evaluation. `batch`: its run, with name, time and version."""
     plan = measured.plan
     failure = measured.failure
     status = measured.status if failure is None else None

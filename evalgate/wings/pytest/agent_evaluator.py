@@ -40,7 +40,6 @@ from . import guest
 from .guest import Guest
 
 TEST_FILE = ".test.json"
-
 COLUMNS = (
     "eval_set_id",
     "eval_id",

@@ -29,10 +29,10 @@ def test_without_google_adk_the_test_is_told(tmp_path: Path) -> None:
     assert "`evalgate run`" in error.value.hint
 
 
-@pytest.mark.parametrize("name", gate_file.NAMES)
-def test_the_repositorys_own_settings_count_under_each_of_their_names(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gate_that_tells_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs: the error of an evaluation names the `concurrency` that it would have had."""
+
     @asynccontextmanager
     async def open_agent(*_: Any, **__: Any) -> AsyncIterator[Any]:
         yield SimpleNamespace(open=None)
@@ -42,6 +42,13 @@ def test_the_repositorys_own_settings_count_under_each_of_their_names(
 
     monkeypatch.setattr(guest, "open_agent", open_agent)
     monkeypatch.setattr(gate_run, "run", run)
+
+
+@pytest.mark.usefixtures("gate_that_tells_a_setting")
+@pytest.mark.parametrize("name", gate_file.NAMES)
+def test_the_repositorys_own_settings_count_under_each_of_their_names(
+    name: str, tmp_path: Path
+) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("concurrency: 7\n")
@@ -50,17 +57,11 @@ def test_the_repositorys_own_settings_count_under_each_of_their_names(
         AgentEvaluator.evaluate("desk_agent", str(tmp_path / "desk.test.json"))
 
 
+@pytest.mark.usefixtures("gate_that_tells_a_setting")
 def test_calls_at_the_same_time_do_not_read_half_a_file_of_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They share a folder if they have the same agent and files."""
-
-    @asynccontextmanager
-    async def open_agent(*_: Any, **__: Any) -> AsyncIterator[Any]:
-        yield SimpleNamespace(open=None)
-
-    def run(settings: Settings, _: object) -> None:
-        raise EvalgateError(f"concurrency: {settings.concurrency}")
 
     def write_slowly(path: Path, text: str, encoding: str) -> None:
         with path.open("w", encoding=encoding) as file:
@@ -75,8 +76,6 @@ def test_calls_at_the_same_time_do_not_read_half_a_file_of_each_other(
     (tmp_path / ".git").mkdir()
     (tmp_path / "evalgate.yml").write_text("concurrency: 7\n")
     (tmp_path / "desk.test.json").write_text("[]")
-    monkeypatch.setattr(guest, "open_agent", open_agent)
-    monkeypatch.setattr(gate_run, "run", run)
     monkeypatch.setattr(load, "load_settings", load_later)
     monkeypatch.setattr(Path, "write_text", write_slowly)
 
