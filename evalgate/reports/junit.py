@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from xml.etree import ElementTree as ET
 
@@ -29,6 +29,8 @@ DETAIL_LIMIT = 8_000
 COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
 """The attributes that count elements, and the tags of these. Texts have no `<`: it is escaped."""
 INDENT = "  "
+GROUP = 500
+"""The most test cases that are elements in memory at a time."""
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
 
@@ -69,12 +71,14 @@ def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0)
     return f"{_opening_tag(element, level=1)}{test_cases}\n{INDENT}</testsuite>"
 
 
-def _case_text(test_case: TestCase, *, seconds: float = 0.0) -> str:
-    document: ET.Element = TestSuite("", [test_case]).build_xml_doc()
-    (element,) = document
-    element.set("time", f"{seconds:.3f}")
-    ET.indent(element, level=2)
-    return f"\n{INDENT * 2}{ET.tostring(element, encoding='unicode')}"
+def _case_texts(test_cases: Sequence[TestCase], seconds: Iterable[float] = (0.0,)) -> str:
+    document: ET.Element = TestSuite("", test_cases).build_xml_doc()
+    for element, duration in zip(document, seconds, strict=True):
+        element.set("time", f"{duration:.3f}")
+    ET.indent(document, level=1)
+    return "".join(
+        f"\n{INDENT * 2}{ET.tostring(element, encoding='unicode').rstrip()}" for element in document
+    )
 
 
 def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
@@ -94,9 +98,13 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
         file=name,
         properties={fact: text for fact, text in facts.items() if text},
     )
+    groups = (case_views[start : start + GROUP] for start in range(0, len(case_views), GROUP))
     return _suite_text(
         test_suite,
-        "".join(_case_text(_test_case(case), seconds=case.seconds) for case in case_views),
+        "".join(
+            _case_texts([*map(_test_case, group)], [case.seconds for case in group])
+            for group in groups
+        ),
         seconds=sum(case.seconds for case in case_views),
     )
 
@@ -116,7 +124,7 @@ def _gates(report: Report, *, has_failed_case: bool) -> str:
             test_case.add_error_info(message=reason, error_type="not_measured")
         else:
             continue
-        test_cases += _case_text(test_case)
+        test_cases += _case_texts([test_case])
     test_suite = TestSuite("evalgate", timestamp=report.run.started_at[:19], properties=answers)
     return _suite_text(test_suite, "" if has_failed_case else test_cases)
 
@@ -133,7 +141,7 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> str:
     else:
         test_case.add_error_info(message=reason, error_type="not_measured")
     test_suite = TestSuite(name, timestamp=report.run.started_at[:19], file=name)
-    return _suite_text(test_suite, _case_text(test_case))
+    return _suite_text(test_suite, _case_texts([test_case]))
 
 
 def _opening_tag(element: ET.Element, *, level: int) -> str:
