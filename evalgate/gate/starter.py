@@ -592,7 +592,7 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
         session=SessionInput(state=first_turn.state) if first_turn.state else None,
     )
     yield file.relative_to(settings.root).as_posix()
-    config = folder / edit.CONFIG
+    config = folder / "test_config.json"
     if not config.exists():
         text = json.dumps({"criteria": criteria_of(first_turn, settings, environ)}, indent=2) + "\n"
         rewrite.create(config, text, root=settings.root)
