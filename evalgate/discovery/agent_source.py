@@ -41,7 +41,6 @@ EXAMPLES = (
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
-_TOOLSET = re.compile(r"Toolset$|^MCPServer|^MultiServerMCPClient$|^MCPClient$")
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -71,19 +70,15 @@ class ModuleSource:
     """Facts in the source of modules.
 
     `needs`: variables that they read without a default. `sets`: variables that they set, with their
-    texts, "" for any other value. `models`: names of models, as judges write them. `imports`: level
-    and dotted name of each import. `has_own_key`: a model gets its key from the source. `logs_in`:
-    the source requests credentials of Google Cloud. `toolsets`: classes of toolsets from a server.
-    `contexts`: types of the context for tools (`deps_type`)."""
+    texts, "" for any other value. `models`: names of models, as judges write them. `has_own_key`: a
+    model gets its key from the source. `logs_in`: the source requests credentials of Google
+    Cloud."""
 
     needs: set[str] = field(default_factory=set)
     sets: dict[str, str] = field(default_factory=dict)
     models: set[str] = field(default_factory=set)
-    imports: set[tuple[int, str]] = field(default_factory=set)
     has_own_key: bool = False
     logs_in: bool = False
-    toolsets: set[str] = field(default_factory=set)
-    contexts: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +122,6 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         module = graph.parsed(file)
         if module is not None:
             _ModuleReader(module, source).read()
-            source.imports |= {*graph.imports(file)}
         elif not file.endswith(".py"):  # an agent's YAML
             names = _YAML_MODEL.findall(graph.read(file) or "")
             source.models |= set(map(_model_name, names)) - {""}
@@ -326,8 +320,6 @@ class _ModuleReader:
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
                 self._source.has_own_key = True
-            case ast.keyword(arg="deps_type" | "context_schema", value=value):
-                self._source.contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
 
@@ -335,8 +327,6 @@ class _ModuleReader:
         function_name = self._dotted(node.func)
         arguments = node.args
         self._source.logs_in |= function_name == "google.auth.default"
-        if _TOOLSET.search(_name(node.func)):
-            self._source.toolsets.add(_name(node.func))
         if not arguments or function_name not in _READING:
             # the first argument of LiteLlm and of Pydantic AI's Agent is the model
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):

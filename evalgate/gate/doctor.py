@@ -1,8 +1,7 @@
 """All checks of a run that need no model call: `evalgate doctor`.
 
-The agent's environment is made and the agent imported in it, as in a run; a conversation is opened,
-and a turn is taken if it costs nothing. The loaded agent names the models whose keys and
-credentials are checked."""
+The agent's environment is made and the agent imported in it, as in a run, and a conversation is
+opened. The loaded agent names the models whose keys and credentials are checked."""
 
 from __future__ import annotations
 
@@ -31,11 +30,9 @@ from evalgate.discovery import (
     agent_source,
     agents as discovery_agents,
     candidates,
-    discover,
     dotenv,
     project as discovery_project,
 )
-from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
@@ -49,13 +46,12 @@ from evalgate.errors import (
 )
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
-from evalgate.judges import prompting
 from evalgate.judges.clients import GOOGLE_KEYS
-from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Invocation, Suite
+from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import NeedKind, Needs
-from evalgate.text import plain, words
+from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
 from . import measure, prepare
 from .store import HEAD
@@ -65,7 +61,7 @@ LEAST_DISK_BYTES = 2 * 10**9
 is unpacked twice."""
 
 ENVIRONMENT_CODES = frozenset({
-    "agent-environment", "agent-start", "agent-turn", "cloud-credentials", "model-key-missing", "not-writable",
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
 """Codes of errors outside files and settings."""
 
@@ -268,8 +264,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if not suite.cases:  # a conversation needs a question
         return
     state.agents[key] = suite.key
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    agent, turn, refusal = _open_agent(suite, state, source)
+    agent = _open_agent(suite, state)
     needs = None
     python = ""
     if isinstance(options, PythonOptions):
@@ -279,13 +274,16 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
             yield Check("start", problem=_start_problem(agent, needs, python, settings.root))
-        yield from _example_variables(source)
         return
-    yield from _tools_and_context(agent, source, use)
+    yield from _tools_and_context(agent, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
-    yield Check("start", "loaded, and a conversation was opened")
-    yield _turn(turn, refusal)
+    yield Check(
+        "start",
+        "not asked: a run asks its address"
+        if "url" in use.options
+        else "loaded, and a conversation was opened",
+    )
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
@@ -300,108 +298,32 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     )
 
 
-def _open_agent(
-    suite: Suite, state: _DoctorState, source: AgentSource
-) -> tuple[Agent | AgentFailure, Invocation | AgentFailure | None, str]:
-    """The agent, closed after a conversation, or the failure to open it; its first turn, and the
-    reason why there is none."""
-    settings = state.project.settings
-    context = state.context
+def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
+    """The agent, closed after a conversation, or the failure to open it."""
     sandboxes = None if state.isolated is None else state.isolated.sides[HEAD]
-    passed_variables = AgentVariables.of(settings, context, state.judges.keys).environment()
-    environment = {**dotenv.of_agent(suite.agent, settings.root), **passed_variables}
-    first_question = discover.opening_text(suite.cases[0]) or candidates.QUESTION
-    reasons: list[str] = []
-    opened_agents: list[Agent] = []
-
-    def question(agent: Agent) -> str:
-        opened_agents.append(agent)
-        reason = cost_of_turn(suite.agent, agent, source, environment)
-        reasons.append(reason)
-        return "" if reason else first_question
-
     try:
-        agent, turn = opening.ask_once(
-            suite, question, settings, context, judge_keys=state.judges.keys, sandboxes=sandboxes
+        agent, _ = opening.ask_once(
+            suite,
+            "",
+            state.project.settings,
+            state.context,
+            judge_keys=state.judges.keys,
+            sandboxes=sandboxes,
         )
     except AgentFailed as error:
-        return (opened_agents[0], error.failure, "") if opened_agents else (error.failure, None, "")
-    return agent, turn, reasons[0]
+        return error.failure
+    return agent
 
 
-CLIENTS = re.compile(
-    r"(openai|anthropic|google\.(genai|generativeai|cloud)|google\.adk\.models\.lite_llm|vertexai|litellm|groq|"
-    r"mistralai|cohere|boto3|botocore|langchain(_(?!core)\w+)?|langgraph\.prebuilt|llama_index|agents|smolagents|"
-    r"crewai|autogen\w*|agent_framework|semantic_kernel|strands|pydantic_ai\.models|requests|httpx|aiohttp|urllib)(\.|$)"
-)
-"""Modules that may call a paid service."""
-
-
-def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Environ) -> str:
-    """The reason why a turn of the agent may cost something; "" if it costs nothing: a model or
-    endpoint on this machine, a scripted model, a plain function."""
-    address = str(use.options.get("url", ""))
-    if address or "command" in use.options:
-        return "" if LOOPBACK.match(address) else "its calls are unknown"
-    surroundings = agent.surroundings()
-    loaded_models = surroundings.models if surroundings is not None else ()
-    models = dict.fromkeys((*loaded_models, *sorted(source.models)))
-    clients = sorted(name for _, name in source.imports if CLIENTS.match(name))
-    if not (models or clients or source.has_own_key):
-        return ""
-    providers = [
-        provider
-        for provider in variables.PROVIDERS.values()
-        if any(environ.get(name) for name in (*provider.keys, *provider.endpoints))
-    ]
-    local_flags = [
-        any(LOOPBACK.match(environ.get(name, "")) for name in provider.endpoints)
-        for provider in providers
-    ]
-    if local_flags and all(local_flags) and not source.logs_in:
-        return ""
-    return f"it asks {words.listed(models, limit=3)}" if models else f"it uses {clients[0]}"
-
-
-LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)")
-
-
-def _turn(turn: Invocation | AgentFailure | None, refusal: str) -> Check:
-    """The first turn: its answer, or the reason why it was not taken."""
-    if isinstance(turn, AgentFailure):
-        problem = errors.error("agent-turn", f"the first turn failed: {turn.message}")
-        return Check("first turn", problem=problem, detail=turn.detail)
-    if turn is None:
-        return Check("first turn", f"not taken, because {refusal}: `evalgate run` takes it")
-    calls = words.counted(len(turn.tool_calls), "tool call")
-    text = plain.clip_end(plain.one_line(prompting.answer_of(turn)), 60)
-    return Check("first turn", f"answered with {calls}: {text}")
-
-
-def _tools_and_context(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
-    """The agent's tools and toolsets, and the context that it needs."""
+def _tools_and_context(agent: Agent, use: AgentUse) -> Iterator[Check]:
+    """The agent's tools, and the object that they get."""
     description = agent.description()
     loaded_agents = description.agents if description is not None else ()
     names = dict.fromkeys(name for agent in loaded_agents for name in agent.tools)
-    names |= dict.fromkeys(sorted(source.toolsets))
     if names:
         yield Check("tools", words.listed(names, limit=20))
-    context_names = words.listed(sorted(source.contexts))
     if use.options.get("context"):
         yield Check("context", f"{use.options['context']}")
-    elif context_names and "context" in agents.DRIVERS[use.driver].options.model_fields:
-        hint = "Name what makes it in evalgate.yml, at the agent: `context: module:function`"
-        message = f"the agent's tools may want a {context_names}, and get the session's state"
-        yield Check("context", problem=errors.warning("agent-context", message, hint=hint))
-
-
-def _example_variables(source: AgentSource) -> Iterator[Check]:
-    """The variables of an example file, if an agent does not start and has no `.env`."""
-    names = [name for name in source.samples if name not in os.environ]
-    if names and not source.values:
-        message = f"an example names {words.listed(names, limit=20)}, and there is no `.env`"
-        problem = errors.note("env-example", message, hint=f"cp {source.example} .env")
-        yield Check("variables", problem=problem)
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
@@ -683,6 +605,7 @@ def unset_in_workflow(
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
 
 
+LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)")
 IN_CONTAINER = re.compile(r".*/|(python[\d.]*|uvx?|git|sh|bash|env)$")
 """Programs that the action's container has, or that the repository may have."""
 

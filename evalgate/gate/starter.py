@@ -510,7 +510,7 @@ def _first_turn(
 ) -> FirstTurn:
     """The turn of an agent for the question, in a session with this state. Raises AgentFailed."""
     suite = candidates.suite_of(use, settings, state)
-    agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+    agent, turn = opening.ask_once(suite, question, settings, context)
     assert turn is not None
     surroundings = agent.surroundings()
     source = agent_source.of_agent(use, discovery_agents.reader(settings.root))

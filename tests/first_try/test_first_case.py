@@ -378,9 +378,7 @@ def test_no_command_ends_without_a_next_step(tmp_path: Path) -> None:
     assert (code, "`evalgate init` asks your agent one question" in text) == (4, True), text
     code, text = call(repository, "doctor")
     assert code == 4, text
-    assert (
-        "  ok     first turn   answered with 0 tool calls: On its way: What can you do?\n" in text
-    )
+    assert "  ok     start        loaded, and a conversation was opened\n" in text
     # every advice is a command that works
     advice = re.findall(r"fix: (evalgate .+)", text)
     assert len(advice) == 2
@@ -420,8 +418,6 @@ def test_an_agent_that_fails(tmp_path: Path) -> None:
     repository = stranger(tmp_path, broken)
     code, text = call(repository, "init", "--ask", "a", "--yes")
     assert (code, "no desk" in text, (repository / "evals").exists()) == (3, True, False), text
-    code, text = call(repository, "doctor")
-    assert (code, "error  first turn   the first turn failed: " in text) == (3, True), text
     files = {**broken, ".env.example": "DESK_URL=your-url\n"}
     lacking = stranger(tmp_path / "lacking", files)
     code, text = call(lacking, "init", "--ask", "a", "--yes")
