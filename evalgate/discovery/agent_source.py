@@ -83,10 +83,9 @@ class ModuleSource:
 
 @dataclass(slots=True, kw_only=True)
 class AgentSource(ModuleSource):
-    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` in the file
-    `example`, such as `.env.example`."""
+    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` of its
+    `.env.example`."""
 
-    example: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -115,9 +114,10 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     if not files:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
-    example, samples = _nearest(EXAMPLES, folder, graph.read)
-    values = _nearest((dotenv.NAME,), folder, graph.read)[1]
-    source = AgentSource(example=example, values=values, samples=samples)
+    source = AgentSource(
+        values=_nearest((dotenv.NAME,), folder, graph.read),
+        samples=_nearest(EXAMPLES, folder, graph.read),
+    )
     for file in graph.reached(files):
         module = graph.parsed(file)
         if module is not None:
@@ -210,14 +210,14 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
-    """The first of these files, from a folder up to the root, and its variables."""
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
+    """The variables of the first of these files, from a folder up to the root."""
     places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
     for path in (_join(str(place), name) for place in places for name in names):
         text = read(path)
         if text is not None:
-            return path, dotenv.parse(text)
-    return "", {}
+            return dotenv.parse(text)
+    return {}
 
 
 # --- one module -----------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
-from evalgate.system.python_needs import NeedKind, Needs
+from evalgate.system.python_needs import Needs
 from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
 from . import measure, prepare
@@ -66,15 +66,7 @@ ENVIRONMENT_CODES = frozenset({
 """Codes of errors outside files and settings."""
 
 AGENT_CODES = discovery_agents.CODES | {"agent-missing", "agent-options"}
-PACKAGES = {
-    "dotenv": "python-dotenv", "yaml": "pyyaml", "bs4": "beautifulsoup4", "PIL": "pillow", "sklearn": "scikit-learn",
-    "cv2": "opencv-python", "google.adk": "google-adk", "google.genai": "google-genai", "vertexai":
-    "google-cloud-aiplatform", "dateutil": "python-dateutil",
-}  # fmt: skip
-"""The package to install for a module, if names differ."""
-
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-_MISSING_MODULE = re.compile(r"no module named '([\w.]+)'")
 
 
 @frozen_dataclass
@@ -273,7 +265,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
-            yield Check("start", problem=_start_problem(agent, needs, python, settings.root))
+            yield Check("start", problem=_start_problem(agent, settings.root))
         return
     yield from _tools_and_context(agent, use)
     if surroundings := agent.surroundings():
@@ -347,21 +339,14 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
     return Check("environment", ", ".join(filter(None, texts)))
 
 
-def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
+def _start_problem(failure: AgentFailure, root: Path) -> Problem:
     """The cause and its line, with advice."""
     frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
     places = [Place(path, int(line)) for path, line in frames if not path.startswith(("/", "<"))]
     message = failure.message
     hint = ""
-    if match := _MISSING_MODULE.search(message):
-        top_module = match[1].partition(".")[0]
-        package = PACKAGES.get(match[1]) or PACKAGES.get(top_module, top_module)
-        message = message.partition(". ")[0]
-        hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
-        if needs is not None and needs.kind is NeedKind.LOCK:
-            hint = f"uv add {package}"
-        elif needs is None and python:
-            hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"
+    if "there is no module named" in message:  # the worker advises
+        message, _, hint = message.partition(". ")
     elif "DefaultCredentialsError" in message:
         hint = "gcloud auth application-default login"
     return errors.error("agent-start", message, places[-1] if places else None, hint)

@@ -474,29 +474,11 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         if not _is_before_turns(failures[index][1]):
             failures = [failures[index]]
             break
-    use, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
-    hint = _missing_names(use, failure, settings, context.environ)
-    hint = hint or "`evalgate doctor` shows what it lacks."
-    raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
-
-
-def _missing_names(
-    use: AgentUse, failure: AgentFailure, settings: Settings, environ: Environ
-) -> str:
-    """The variables to set for an agent that failed, in a sentence; "" for none."""
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    has_example = bool(source.samples) and not source.values
-    names = [
-        name
-        for name in (source.samples if has_example else needed_by(source))
-        if name not in {**source.values, **environ} and name not in failure.message
-    ]
-    if not names or failure.kind is FailureKind.INSTALL:
-        return ""
-    listed_names = words.listed(names, limit=20)
-    if has_example:
-        return f"Perhaps: cp {source.example} .env, and fill in {listed_names}."
-    return f"Variables that its code reads and that are not set here: {listed_names}."
+    _, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
+    raise UnavailableError(
+        f"the agent gave no answer: {failure.message}",
+        hint="`evalgate doctor` shows what it lacks.",
+    )
 
 
 def _changes_text(requirements: str, state: Json) -> str:
