@@ -440,7 +440,6 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         problems = [
             *workflows.problems(step),
             *unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys),
-            *absent_in_container(step, state.project.suites),
         ]
         yield from (Check("workflow", problem=problem) for problem in problems)
         if not problems:
@@ -588,29 +587,6 @@ def unset_in_workflow(
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent_names, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
-
-
-LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)")
-IN_CONTAINER = re.compile(r".*/|(python[\d.]*|uvx?|git|sh|bash|env)$")
-"""Programs that the action's container has, or that the repository may have."""
-
-
-def absent_in_container(step: GateStep, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """Warnings about agents that the action's container cannot start or reach."""
-    if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
-        return
-    for options in (suite.agent.options for suite in suites):
-        command = options.get("command") or ""
-        words_of_command = command.split() if isinstance(command, str) else command
-        program = next(map(str, words_of_command), "")
-        local_address = LOOPBACK.match(str(options.get("url") or ""))
-        message = "the action's container has no "
-        hint = "docs/action.md#what-the-container-does-not-have"
-        if local_address:
-            text = f"{message}server at {local_address[1]}"
-            yield errors.warning("workflow-container", text, step.place, hint)
-        elif program and not IN_CONTAINER.match(program):
-            yield errors.warning("workflow-container", f"{message}`{program}`", step.place, hint)
 
 
 def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:
