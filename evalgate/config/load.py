@@ -338,6 +338,4 @@ def _rule_problem(fault: ErrorDetails, locate: Locator) -> Problem:
         hint = words.did_you_mean(str(path[-1]), [*GateFile.model_fields, *names])
     elif fault["type"] == config_gate_file.REFUSED:
         steps = fault["ctx"]["at"]
-        nearest_name = fault["ctx"]["near"]
-        hint = f"Did you mean `{nearest_name}`?" if nearest_name else ""
     return errors.error("gate-file-shape", message, locate(*path, *steps), hint)
