@@ -31,7 +31,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, Log, frozen_dataclass, member
+from evalgate.values import Environ, Log, member
 
 
 def prepare(
@@ -164,30 +164,12 @@ LEAST = Usage(prompt_tokens=100, candidates_tokens=5)
 """Fewer tokens than the shortest question of any judge, with its answer."""
 
 
-@frozen_dataclass
-class Estimate:
-    """A lower bound for an agent that does what its cases expect: it calls its model once per turn,
-    and once more after each step of tool calls. `judge_calls`: each judged criterion asks at least
-    one question per trial, with as many samples as can decide it; cached replies cost nothing."""
-
-    turns: int
-    model_calls: int
-    judge_calls: int
-
-
-def estimate(suite: Suite, settings: Settings) -> Estimate:
-    """Turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    repeats = settings.runs
-    questions = (count for case in suite.cases for _, count in _questions(suite, case, settings))
-    return Estimate(
-        turns=sum(case.turn_count for case in suite.cases) * repeats,
-        model_calls=sum(map(_calls, suite.cases)) * repeats,
-        judge_calls=sum(questions) * repeats,
-    )
-
-
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
-    """The expected calls and cost, in a sentence; "" if no model is called."""
+    """The least calls and cost of these trials, in a sentence; "" if no model is called.
+
+    An agent that does what its cases expect calls its model once per turn, a scenario's once, and
+    once more after each step of tool calls. Each judged criterion asks at least one question per
+    trial, with as many samples as can decide it; cached replies cost nothing."""
     calls = 0
     judge_calls = 0
     least_usd = 0.0
