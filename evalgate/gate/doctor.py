@@ -22,7 +22,7 @@ from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
 from evalgate.config import variables
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -396,7 +396,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if not project.sound():
         return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
-    silent_context = replace(context, watcher=SilentWatcher())
+    silent_context = replace(context, watcher=Watcher())
     settings = settings.with_options(baseline="rerun")
     with baseline_base.open_bases(settings, project.sound(), silent_context) as (base, _):
         assert base is not None

@@ -16,7 +16,7 @@ from evalgate import agents, errors
 from evalgate.baseline import quarantine
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
-from evalgate.config.context import Context, SilentWatcher, Watcher
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -135,7 +135,7 @@ def make_context(
     """The context of a run; `fields`: the other fields of Context. By default in this process's
     environment, without a watcher. Raises MemoryError with too little memory for a run."""
     process.require_memory()
-    watcher = watcher or SilentWatcher()
+    watcher = watcher or Watcher()
     cache = cache_of(settings, environ, say=watcher.say)
     defaults = {
         "isolate": settings.isolate,
