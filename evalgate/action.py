@@ -323,23 +323,14 @@ def _run_gate(
         present=present,
     )
     if settings.mode == "merge":
-        report = merge.merge_gate(settings, context, places=_places(environ, settings))
+        workspace = events.workspace(environ)
+        places = [workspace / place for place in settings.results]
+        report = merge.merge_gate(settings, context, places=places)
     else:
         report = run.run(settings, context)
     show(report.problems)
     sys.stdout.write("".join(texts))
     return report
-
-
-def _places(environ: Environ, settings: Settings) -> list[Path]:
-    """The paths in the input `results`: in the workspace, where other steps put them, or else below
-    `root`."""
-    workspace = events.workspace(environ)
-    candidates = [(workspace / place, settings.root / place) for place in settings.results]
-    return [
-        root_path if root_path.exists() and not workspace_path.exists() else workspace_path
-        for workspace_path, root_path in candidates
-    ]
 
 
 def _post(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -161,15 +161,15 @@ def open_agents(
 
 def ask_once(
     suite: Suite,
-    question: Callable[[Agent], str],
+    question: str,
     settings: Settings,
     context: Context,
     *,
     judge_keys: Collection[str] = (),
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> tuple[Agent, Invocation | None]:
-    """The agent of a suite, closed after a conversation for its first case, and its answer to
-    `question(agent)`; None if the question is "". Raises AgentFailed."""
+    """The agent of a suite, closed after a conversation for its first case, and its turn for the
+    question; None if that is "". Raises AgentFailed."""
     case = suite.cases[0]
     turn = None
     with open_agents(
@@ -177,9 +177,8 @@ def ask_once(
     ) as pools:
         agent = pools[suite.agent.key]
         with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)) as conversation:
-            text = question(agent)
-            if text:
-                turn = conversation.send(Content(parts=(Text(text=text),), role="user"))
+            if question:
+                turn = conversation.send(Content(parts=(Text(text=question),), role="user"))
                 conversation.finish()
     return agent, turn
 

@@ -30,10 +30,10 @@ from evalgate.gate import (
     run as gate_run,
     stored_results,
 )
-from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
+from evalgate.runner import trials
 from evalgate.system import isolation
 from evalgate.text import words
 from evalgate.values import JsonObject, Log
@@ -324,49 +324,31 @@ def run_gate(
 )
 @cli.ends
 def show_suites(with_cases: bool, **values: Any) -> int:
-    """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
+    """Show suites, cases, criteria, agents and the minimum number of model calls of a run; makes
+    none."""
     settings = settings_of(values)
     prepared = prepare.prepare(settings, unrun_suffices=True)
-    estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
-    for suite, expected in zip(prepared.suites, estimates, strict=True):
-        for line in suite_lines(suite, expected, with_cases=with_cases):
+    for suite in prepared.suites:
+        for line in suite_lines(suite, with_cases=with_cases):
             cli.tell(line)
     measured_files = {suite.key for suite in prepared.suites}
     for library in prepared.libraries:
         for line in library.lines(measured_files=measured_files):
             cli.tell(line)
     cases = sum(len(suite.cases) for suite in prepared.suites)
-    trials = cases * settings.runs
-    judge_calls = sum(estimate.judge_calls for estimate in estimates)
-    judge_note = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
-    click.echo(
-        f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
-        f"at least {words.counted(sum(estimate.model_calls for estimate in estimates), 'agent model call')}{judge_note}"
+    tasks = list(trials.tasks([prepared.suites], trials.first_rounds(settings.runs)))
+    size = (
+        words.counted(len(prepared.suites), "suite"),
+        words.counted(cases, "case"),
+        words.counted(len(tasks), "trial"),
     )
-    for line in more_lines(settings, trials=trials) if estimates else ():
-        click.echo(line)
+    texts = (", ".join(size), prepare.tell_expected(tasks, settings))
+    click.echo("; ".join(filter(None, texts)))
     cli.show_problems(prepared.all_problems())
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def more_lines(settings: Settings, *, trials: int) -> list[str]:
-    """The possible extra cost: the base's side, and reruns of failures."""
-    lines = []
-    # without a named base, only a workflow has one: the event's
-    has_base = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
-    if has_base:
-        lines.append(
-            f"with the base: {2 * trials:,} trials in total, fewer where stored results are used"
-        )
-    reruns = prepare.reruns(load.policy_of(settings, ()), has_base=has_base)
-    if reruns and (has_base or settings.confirm):
-        lines.append(reruns)
-    if str(settings.budget):
-        lines.append(f"budget for both sides together: {settings.budget}")
-    return lines
-
-
-def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[str]:
+def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
@@ -378,24 +360,21 @@ def suite_lines(suite: Suite, estimate: Estimate, *, with_cases: bool) -> list[s
         for use in suite.criteria
         if not use.informational
     ]
-    judges = (
-        f" and {words.counted(estimate.judge_calls, 'judge call')}" if estimate.judge_calls else ""
-    )
-    size = f"{len(suite.cases)} ({words.counted(estimate.turns, 'turn')})"
+    turns = sum(case.turn_count for case in suite.cases)
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
         f"  criteria  {', '.join(criteria) or 'none'}, from {origin}",
-        f"  cases     {size}, at least {words.counted(estimate.model_calls, 'model call')}{judges}",
+        f"  cases     {len(suite.cases)} ({words.counted(turns, 'turn')})",
     ]
     if with_cases:
         for case in suite.cases:
-            turns = (
+            size = (
                 "scenario"
                 if case.conversation is None
                 else words.counted(len(case.conversation), "turn")
             )
-            lines.append(f"    - {case.case_id} ({turns})")
+            lines.append(f"    - {case.case_id} ({size})")
     return lines
 
 

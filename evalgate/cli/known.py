@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from evalgate import cli, reports
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.gate import edit, stored_results, waiting
+from evalgate.gate import edit, stored_results
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.stored_results import StoredCase
-from evalgate.gate.waiting import WaitingChange
 from evalgate.model import CaseKey, VerdictKind
 from evalgate.reports import view, wording
 from evalgate.reports.phrases import phrase
@@ -29,13 +27,10 @@ from evalgate.results import kept
 from evalgate.results.kept import KeptRun
 from evalgate.results.labels import UNSTABLE
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
 from . import commands
 
 SETTINGS = ("root", "config", "output", "debug")
 NAME_WIDTH = 80
-FILTERS = ("failed", "only_new", "calls", "answer", "run_number", "results")
-"""Options of `accept` that choose among cases."""
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
@@ -229,63 +224,40 @@ def show_last_run() -> bool:
 @cli.ends
 def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that
-    their criteria found wrong; or, by its name, a change that an assistant proposed. Only these
-    values change in an evaluation file. Asks for each."""
+    their criteria found wrong. Only these values change in an evaluation file. Asks for each."""
     settings = commands.settings_of(values)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError(
             "nobody is there to be asked", hint="Use --dry-run to look, --yes to accept."
         )
-    changes, names = _waiting_changes(values, settings)
-    offers = [_offer_change(settings.root, change) for change in changes]
+    proposals: list[Proposal] = []
     skipped_count = 0
     parts = [name for name in ("calls", "answer") if values[name]]
-    try:
-        selection = _select_cases(values, settings, names) if names or not values["cases"] else []
-    except NothingToDo:
-        selection = []
-        if not changes:
-            raise
-    for stored_case in selection:
+    for stored_case in _select_cases(values, settings):
         try:
             proposal = edit.propose(
                 stored_case, root=settings.root, parts=parts, run_number=values["run_number"]
             )
-            offers.append(_offer_case(proposal))
+            proposals.append(proposal)
         except CaseUnchanged as reason:
             skipped_count += 1
             _tell(stored_case.case_id, str(reason))
-    decisions = list(_decisions(offers, asks=asks, dry_run=values["dry_run"]))
-    accepted_offers = [
-        offer for offer, is_accepted in zip(offers, decisions, strict=False) if is_accepted
-    ]
-    files = {file for offer in accepted_offers for file in offer.files}
-    total = len(offers) + skipped_count
+    decisions = list(_decisions(proposals, asks=asks, dry_run=values["dry_run"]))
+    files = {
+        proposal.path
+        for proposal, is_accepted in zip(proposals, decisions, strict=False)
+        if is_accepted
+    }
+    total = len(proposals) + skipped_count
     _conclude(decisions.count(True), total, files=files, dry_run=values["dry_run"])
     return (
         ExitCode.FAIL if None in decisions or (skipped_count and values["cases"]) else ExitCode.PASS
     )
 
 
-def _waiting_changes(
-    values: dict[str, Any], settings: Settings
-) -> tuple[list[WaitingChange], list[str]]:
-    """The proposed changes with these names, or all of them without names and options; and the
-    other names. `--yes` never accepts a proposal, since it may have come with a pull request."""
-    if any(values[option] for option in ("yes", *FILTERS)):
-        return [], list(values["cases"])
-    changes = waiting.changes(settings.root)
-    names = values["cases"] or tuple(changes)
-    return (
-        [changes[name] for name in names if name in changes],
-        [name for name in names if name not in changes],
-    )
-
-
-def _select_cases(
-    values: dict[str, Any], settings: Settings, names: Sequence[str]
-) -> list[StoredCase]:
+def _select_cases(values: dict[str, Any], settings: Settings) -> list[StoredCase]:
+    names = values["cases"]
     selection = stored_results.select(_load_cases(settings, values["results"])[0], names)
     if not names or values["only_new"] or values["failed"]:
         selection = [
@@ -296,65 +268,26 @@ def _select_cases(
     return selection
 
 
-@frozen_dataclass
-class _Offer:
-    """An offer to a person. `check` raises ConfigError or UnavailableError if it is not
-    possible."""
-
-    name: str
-    origin: str
-    files: tuple[Path, ...]
-    check: Callable[[], object]
-    show: Callable[[], None]
-    write: Callable[[], None]
-    reject: Callable[[], None] = lambda: None
-
-
-def _offer_case(proposal: Proposal) -> _Offer:
-    suite, case_id = proposal.stored_case.key
-    return _Offer(
-        name=case_id,
-        origin=plain.label(suite, NAME_WIDTH),
-        files=(proposal.path,),
-        check=partial(edit.apply, proposal),
-        show=partial(_show_proposal, proposal),
-        write=partial(edit.write, proposal),
-    )
-
-
-def _offer_change(root: Path, change: WaitingChange) -> _Offer:
-    text = "\n".join(("; ".join(change.reasons), change.diff))
-    return _Offer(
-        name=change.name,
-        origin="proposed",
-        files=tuple(root / file for file in change.texts),
-        check=partial(waiting.apply, root, change),
-        show=partial(click.echo, plain.visible(text)),
-        write=partial(waiting.accept, root, change),
-        reject=partial(waiting.drop, root, change),
-    )
-
-
-def _decisions(offers: Sequence[_Offer], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
-    """In order, True for each accepted offer, until the user quits; None if its file cannot be
+def _decisions(
+    proposals: Sequence[Proposal], *, asks: bool, dry_run: bool
+) -> Iterator[bool | None]:
+    """In order, True for each accepted proposal, until the user quits; None if its file cannot be
     changed."""
-    for number, offer in enumerate(offers, 1):
+    for number, proposal in enumerate(proposals, 1):
+        suite, case_id = (plain.label(name, NAME_WIDTH) for name in proposal.stored_case.key)
         try:
-            offer.check()  # before the user decides
-            name = plain.label(offer.name, NAME_WIDTH)
-            click.secho(f"{name} ({offer.origin}), {number} of {len(offers)}", bold=True)
-            offer.show()
+            edit.apply(proposal)  # before the user decides
+            click.secho(f"{case_id} ({suite}), {number} of {len(proposals)}", bold=True)
+            _show_proposal(proposal)
             answer = _answer() if asks else "a"
             if answer == "q":
                 return
             asks = asks and answer != "A"
             is_accepted = answer in ("a", "A")
             if is_accepted and not dry_run:
-                offer.write()
-            elif answer == "r":
-                offer.reject()
+                edit.write(proposal)
         except (ConfigError, UnavailableError) as error:
-            _tell(offer.name, f"{error.message}\n  {error.hint}".rstrip())
+            _tell(proposal.stored_case.case_id, f"{error.message}\n  {error.hint}".rstrip())
             yield None
         else:
             yield is_accepted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from evalgate.errors import Problem
 from evalgate.model import Links, Outcome, Report, TrialKey, VerdictKind
@@ -84,12 +84,12 @@ def is_of_run(writer: str, run: str) -> bool:
     )
 
 
-class Watcher(Protocol):
-    """Receives the progress of trials; rich output on a terminal, plain lines in CI."""
+class Watcher:
+    """Receives the progress of trials, and shows nothing of it by itself."""
 
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """Called when trials begin. `trials`: all; `done`: those from the journal. `reason`: the
-        purpose of reruns; "" for the first runs."""
+    def begin(self, *, trials: int, reason: str = "") -> None:
+        """Called when so many trials begin. `reason`: the purpose of reruns; "" for the first
+        runs."""
 
     def trial_done(
         self,
@@ -110,23 +110,3 @@ class Watcher(Protocol):
 
     def end(self) -> None:
         """No more trials follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class SilentWatcher:
-    """Watches without output."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
-        """See Watcher."""
-
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:
-        """See Watcher."""
-
-    def say(self, line: str) -> None:
-        """Keep the line."""
-        self.lines.append(line)
-
-    def end(self) -> None:
-        """See Watcher."""

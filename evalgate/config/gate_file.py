@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from evalgate.model import CriterionRule
 from evalgate.text import plain, words
@@ -35,8 +35,7 @@ Judging = Annotated[Value, HEAD, MEASUREMENT]
 Reaching = Annotated[Value, HEAD, AGENT]
 
 REFUSED = "bad_option"
-"""The type of the pydantic error. Its `ctx` has `at`, the path within the config, and `near`, a
-similar name or ""."""
+"""The type of the pydantic error. Its `ctx` has `at`, the path within the config."""
 
 
 def _check(config: JsonObject) -> JsonObject:
@@ -44,14 +43,18 @@ def _check(config: JsonObject) -> JsonObject:
         return config
     from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given
 
-    shape = types.GenerateContentConfig
     try:
         with warnings.catch_warnings():
             # it warns of unknown enum values, and accepts them
             warnings.simplefilter("ignore")
-            shape.model_validate(config)
+            types.GenerateContentConfig.model_validate(config)
     except ValidationError as error:
-        raise _field_fault(error.errors(include_url=False)[0], shape) from error
+        fault = error.errors(include_url=False)[0]
+        name = ".".join(map(str, fault["loc"]))
+        message = f"`{name}` of google.genai's GenerateContentConfig: {words.fault(fault)}"
+        if fault["type"] != "extra_forbidden":
+            message += f", found {plain.short_json(fault['input'])}"
+        raise _refusal(message, fault["loc"]) from error
     for name in SYSTEM_INSTRUCTION:
         instruction = config.get(name)
         if instruction is not None and text_of_instruction(instruction) is None:
@@ -60,12 +63,10 @@ def _check(config: JsonObject) -> JsonObject:
     return config
 
 
-def _refusal(message: str, steps: tuple[str | int, ...], guess: str = "") -> PydanticCustomError:
+def _refusal(message: str, steps: tuple[str | int, ...]) -> PydanticCustomError:
     # pydantic's errors cannot hold lone surrogates
     text = message.encode("utf-8", "backslashreplace").decode()
-    return PydanticCustomError(
-        "bad_option", "{message}", {"message": text, "at": steps, "near": guess}
-    )
+    return PydanticCustomError("bad_option", "{message}", {"message": text, "at": steps})
 
 
 SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")
@@ -82,18 +83,6 @@ def text_of_instruction(instruction: Any) -> str | None:
         return None
     texts = [text_of_instruction(part) for part in instruction]
     return None if None in texts else "\n".join(text for text in texts if text)
-
-
-def _field_fault(error: ErrorDetails, shape: type[BaseModel]) -> PydanticCustomError:
-    steps = error["loc"]
-    name = ".".join(map(str, steps))
-    if error["type"] != "extra_forbidden":
-        expectation = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        message = f"`{name}` is {plain.short_json(error['input'])}, expected {expectation}"
-        return _refusal(message, steps)
-    guess = words.nearest(str(steps[-1]), shape.model_fields) if len(steps) == 1 else None
-    message = f"google.genai's GenerateContentConfig has no field `{name}`"
-    return _refusal(message, steps, guess or "")
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]

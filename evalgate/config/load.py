@@ -279,12 +279,8 @@ def line_of_input(name: str, value: str) -> str:
     input_name = config_settings.input_name(name)
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line has this setting: `evalgate run --{input_name}`."
-    lines = config_settings.split_lines(value)
-    text = json.dumps(lines) if len(lines) > 1 else value
-    document = yaml.load(f"{input_name}: {text}", file="")
-    parsed_value = None if isinstance(document, Problem) else document.raw[input_name]
-    is_plain = parsed_value == text or isinstance(parsed_value, int | float | list)
-    return f"Write this line in evalgate.yml: `{input_name}: {text if is_plain else json.dumps(text)}`."
+    # a text in JSON's quotes is one in YAML, and the file's settings are read as the inputs are
+    return f"Write this line in evalgate.yml: `{input_name}: {json.dumps(value)}`."
 
 
 def _read_setting(key: str, value: Any, settings: JsonObject, place: Place) -> Iterator[Problem]:
@@ -338,6 +334,4 @@ def _rule_problem(fault: ErrorDetails, locate: Locator) -> Problem:
         hint = words.did_you_mean(str(path[-1]), [*GateFile.model_fields, *names])
     elif fault["type"] == config_gate_file.REFUSED:
         steps = fault["ctx"]["at"]
-        nearest_name = fault["ctx"]["near"]
-        hint = f"Did you mean `{nearest_name}`?" if nearest_name else ""
     return errors.error("gate-file-shape", message, locate(*path, *steps), hint)

@@ -41,7 +41,6 @@ EXAMPLES = (
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
-_TOOLSET = re.compile(r"Toolset$|^MCPServer|^MultiServerMCPClient$|^MCPClient$")
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -71,27 +70,22 @@ class ModuleSource:
     """Facts in the source of modules.
 
     `needs`: variables that they read without a default. `sets`: variables that they set, with their
-    texts, "" for any other value. `models`: names of models, as judges write them. `imports`: level
-    and dotted name of each import. `has_own_key`: a model gets its key from the source. `logs_in`:
-    the source requests credentials of Google Cloud. `toolsets`: classes of toolsets from a server.
-    `contexts`: types of the context for tools (`deps_type`)."""
+    texts, "" for any other value. `models`: names of models, as judges write them. `has_own_key`: a
+    model gets its key from the source. `logs_in`: the source requests credentials of Google
+    Cloud."""
 
     needs: set[str] = field(default_factory=set)
     sets: dict[str, str] = field(default_factory=dict)
     models: set[str] = field(default_factory=set)
-    imports: set[tuple[int, str]] = field(default_factory=set)
     has_own_key: bool = False
     logs_in: bool = False
-    toolsets: set[str] = field(default_factory=set)
-    contexts: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, kw_only=True)
 class AgentSource(ModuleSource):
-    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` in the file
-    `example`, such as `.env.example`."""
+    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` of its
+    `.env.example`."""
 
-    example: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -120,14 +114,14 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     if not files:
         return AgentSource()
     folder = str(PurePosixPath(files[0]).parent)
-    example, samples = _nearest(EXAMPLES, folder, graph.read)
-    values = _nearest((dotenv.NAME,), folder, graph.read)[1]
-    source = AgentSource(example=example, values=values, samples=samples)
+    source = AgentSource(
+        values=_nearest((dotenv.NAME,), folder, graph.read),
+        samples=_nearest(EXAMPLES, folder, graph.read),
+    )
     for file in graph.reached(files):
         module = graph.parsed(file)
         if module is not None:
             _ModuleReader(module, source).read()
-            source.imports |= {*graph.imports(file)}
         elif not file.endswith(".py"):  # an agent's YAML
             names = _YAML_MODEL.findall(graph.read(file) or "")
             source.models |= set(map(_model_name, names)) - {""}
@@ -216,14 +210,14 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
-    """The first of these files, from a folder up to the root, and its variables."""
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
+    """The variables of the first of these files, from a folder up to the root."""
     places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
     for path in (_join(str(place), name) for place in places for name in names):
         text = read(path)
         if text is not None:
-            return path, dotenv.parse(text)
-    return "", {}
+            return dotenv.parse(text)
+    return {}
 
 
 # --- one module -----------------------------------------------------------------------------------
@@ -326,8 +320,6 @@ class _ModuleReader:
                 self._settings_class(node)
             case ast.keyword(arg="api_key"):
                 self._source.has_own_key = True
-            case ast.keyword(arg="deps_type" | "context_schema", value=value):
-                self._source.contexts |= {_name(value)} - {"", "str", "dict"}
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
 
@@ -335,8 +327,6 @@ class _ModuleReader:
         function_name = self._dotted(node.func)
         arguments = node.args
         self._source.logs_in |= function_name == "google.auth.default"
-        if _TOOLSET.search(_name(node.func)):
-            self._source.toolsets.add(_name(node.func))
         if not arguments or function_name not in _READING:
             # the first argument of LiteLlm and of Pydantic AI's Agent is the model
             if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):

@@ -236,7 +236,6 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             message = f"`{use.name}`: the option `{option}` is missing"
         case gate_file.REFUSED:
             message = f"`{use.name}`: `{_option(error['loc'])}`: {words.fault(error)}"
-            hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
             wording = "an object" if "instance of" in error["msg"] else error["msg"]
             expected = wording.removeprefix("Value error, ").removeprefix("Input should be ")

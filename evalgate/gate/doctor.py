@@ -1,8 +1,7 @@
 """All checks of a run that need no model call: `evalgate doctor`.
 
-The agent's environment is made and the agent imported in it, as in a run; a conversation is opened,
-and a turn is taken if it costs nothing. The loaded agent names the models whose keys and
-credentials are checked."""
+The agent's environment is made and the agent imported in it, as in a run, and a conversation is
+opened. The loaded agent names the models whose keys and credentials are checked."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
 from evalgate.config import variables
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -31,11 +30,9 @@ from evalgate.discovery import (
     agent_source,
     agents as discovery_agents,
     candidates,
-    discover,
     dotenv,
     project as discovery_project,
 )
-from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
@@ -49,13 +46,12 @@ from evalgate.errors import (
 )
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
-from evalgate.judges import prompting
 from evalgate.judges.clients import GOOGLE_KEYS
-from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Invocation, Suite
+from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
-from evalgate.system.python_needs import NeedKind, Needs
-from evalgate.text import plain, words
+from evalgate.system.python_needs import Needs
+from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
 from . import measure, prepare
 from .store import HEAD
@@ -65,20 +61,12 @@ LEAST_DISK_BYTES = 2 * 10**9
 is unpacked twice."""
 
 ENVIRONMENT_CODES = frozenset({
-    "agent-environment", "agent-start", "agent-turn", "cloud-credentials", "model-key-missing", "not-writable",
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
 """Codes of errors outside files and settings."""
 
 AGENT_CODES = discovery_agents.CODES | {"agent-missing", "agent-options"}
-PACKAGES = {
-    "dotenv": "python-dotenv", "yaml": "pyyaml", "bs4": "beautifulsoup4", "PIL": "pillow", "sklearn": "scikit-learn",
-    "cv2": "opencv-python", "google.adk": "google-adk", "google.genai": "google-genai", "vertexai":
-    "google-cloud-aiplatform", "dateutil": "python-dateutil",
-}  # fmt: skip
-"""The package to install for a module, if names differ."""
-
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-_MISSING_MODULE = re.compile(r"no module named '([\w.]+)'")
 
 
 @frozen_dataclass
@@ -268,8 +256,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if not suite.cases:  # a conversation needs a question
         return
     state.agents[key] = suite.key
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    agent, turn, refusal = _open_agent(suite, state, source)
+    agent = _open_agent(suite, state)
     needs = None
     python = ""
     if isinstance(options, PythonOptions):
@@ -278,14 +265,17 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         yield _environment(agent, needs, python)
     if isinstance(agent, AgentFailure):
         if agent.kind is not FailureKind.INSTALL:
-            yield Check("start", problem=_start_problem(agent, needs, python, settings.root))
-        yield from _example_variables(source)
+            yield Check("start", problem=_start_problem(agent, settings.root))
         return
-    yield from _tools_and_context(agent, source, use)
+    yield from _tools_and_context(agent, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
-    yield Check("start", "loaded, and a conversation was opened")
-    yield _turn(turn, refusal)
+    yield Check(
+        "start",
+        "not asked: a run asks its address"
+        if "url" in use.options
+        else "loaded, and a conversation was opened",
+    )
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
@@ -300,108 +290,32 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
     )
 
 
-def _open_agent(
-    suite: Suite, state: _DoctorState, source: AgentSource
-) -> tuple[Agent | AgentFailure, Invocation | AgentFailure | None, str]:
-    """The agent, closed after a conversation, or the failure to open it; its first turn, and the
-    reason why there is none."""
-    settings = state.project.settings
-    context = state.context
+def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
+    """The agent, closed after a conversation, or the failure to open it."""
     sandboxes = None if state.isolated is None else state.isolated.sides[HEAD]
-    passed_variables = AgentVariables.of(settings, context, state.judges.keys).environment()
-    environment = {**dotenv.of_agent(suite.agent, settings.root), **passed_variables}
-    first_question = discover.opening_text(suite.cases[0]) or candidates.QUESTION
-    reasons: list[str] = []
-    opened_agents: list[Agent] = []
-
-    def question(agent: Agent) -> str:
-        opened_agents.append(agent)
-        reason = cost_of_turn(suite.agent, agent, source, environment)
-        reasons.append(reason)
-        return "" if reason else first_question
-
     try:
-        agent, turn = opening.ask_once(
-            suite, question, settings, context, judge_keys=state.judges.keys, sandboxes=sandboxes
+        agent, _ = opening.ask_once(
+            suite,
+            "",
+            state.project.settings,
+            state.context,
+            judge_keys=state.judges.keys,
+            sandboxes=sandboxes,
         )
     except AgentFailed as error:
-        return (opened_agents[0], error.failure, "") if opened_agents else (error.failure, None, "")
-    return agent, turn, reasons[0]
+        return error.failure
+    return agent
 
 
-CLIENTS = re.compile(
-    r"(openai|anthropic|google\.(genai|generativeai|cloud)|google\.adk\.models\.lite_llm|vertexai|litellm|groq|"
-    r"mistralai|cohere|boto3|botocore|langchain(_(?!core)\w+)?|langgraph\.prebuilt|llama_index|agents|smolagents|"
-    r"crewai|autogen\w*|agent_framework|semantic_kernel|strands|pydantic_ai\.models|requests|httpx|aiohttp|urllib)(\.|$)"
-)
-"""Modules that may call a paid service."""
-
-
-def cost_of_turn(use: AgentUse, agent: Agent, source: AgentSource, environ: Environ) -> str:
-    """The reason why a turn of the agent may cost something; "" if it costs nothing: a model or
-    endpoint on this machine, a scripted model, a plain function."""
-    address = str(use.options.get("url", ""))
-    if address or "command" in use.options:
-        return "" if LOOPBACK.match(address) else "its calls are unknown"
-    surroundings = agent.surroundings()
-    loaded_models = surroundings.models if surroundings is not None else ()
-    models = dict.fromkeys((*loaded_models, *sorted(source.models)))
-    clients = sorted(name for _, name in source.imports if CLIENTS.match(name))
-    if not (models or clients or source.has_own_key):
-        return ""
-    providers = [
-        provider
-        for provider in variables.PROVIDERS.values()
-        if any(environ.get(name) for name in (*provider.keys, *provider.endpoints))
-    ]
-    local_flags = [
-        any(LOOPBACK.match(environ.get(name, "")) for name in provider.endpoints)
-        for provider in providers
-    ]
-    if local_flags and all(local_flags) and not source.logs_in:
-        return ""
-    return f"it asks {words.listed(models, limit=3)}" if models else f"it uses {clients[0]}"
-
-
-LOOPBACK = re.compile(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])([:/]|$)")
-
-
-def _turn(turn: Invocation | AgentFailure | None, refusal: str) -> Check:
-    """The first turn: its answer, or the reason why it was not taken."""
-    if isinstance(turn, AgentFailure):
-        problem = errors.error("agent-turn", f"the first turn failed: {turn.message}")
-        return Check("first turn", problem=problem, detail=turn.detail)
-    if turn is None:
-        return Check("first turn", f"not taken, because {refusal}: `evalgate run` takes it")
-    calls = words.counted(len(turn.tool_calls), "tool call")
-    text = plain.clip_end(plain.one_line(prompting.answer_of(turn)), 60)
-    return Check("first turn", f"answered with {calls}: {text}")
-
-
-def _tools_and_context(agent: Agent, source: AgentSource, use: AgentUse) -> Iterator[Check]:
-    """The agent's tools and toolsets, and the context that it needs."""
+def _tools_and_context(agent: Agent, use: AgentUse) -> Iterator[Check]:
+    """The agent's tools, and the object that they get."""
     description = agent.description()
     loaded_agents = description.agents if description is not None else ()
     names = dict.fromkeys(name for agent in loaded_agents for name in agent.tools)
-    names |= dict.fromkeys(sorted(source.toolsets))
     if names:
         yield Check("tools", words.listed(names, limit=20))
-    context_names = words.listed(sorted(source.contexts))
     if use.options.get("context"):
         yield Check("context", f"{use.options['context']}")
-    elif context_names and "context" in agents.DRIVERS[use.driver].options.model_fields:
-        hint = "Name what makes it in evalgate.yml, at the agent: `context: module:function`"
-        message = f"the agent's tools may want a {context_names}, and get the session's state"
-        yield Check("context", problem=errors.warning("agent-context", message, hint=hint))
-
-
-def _example_variables(source: AgentSource) -> Iterator[Check]:
-    """The variables of an example file, if an agent does not start and has no `.env`."""
-    names = [name for name in source.samples if name not in os.environ]
-    if names and not source.values:
-        message = f"an example names {words.listed(names, limit=20)}, and there is no `.env`"
-        problem = errors.note("env-example", message, hint=f"cp {source.example} .env")
-        yield Check("variables", problem=problem)
 
 
 def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
@@ -425,21 +339,14 @@ def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) 
     return Check("environment", ", ".join(filter(None, texts)))
 
 
-def _start_problem(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
+def _start_problem(failure: AgentFailure, root: Path) -> Problem:
     """The cause and its line, with advice."""
     frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
     places = [Place(path, int(line)) for path, line in frames if not path.startswith(("/", "<"))]
     message = failure.message
     hint = ""
-    if match := _MISSING_MODULE.search(message):
-        top_module = match[1].partition(".")[0]
-        package = PACKAGES.get(match[1]) or PACKAGES.get(top_module, top_module)
-        message = message.partition(". ")[0]
-        hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
-        if needs is not None and needs.kind is NeedKind.LOCK:
-            hint = f"uv add {package}"
-        elif needs is None and python:
-            hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"
+    if "there is no module named" in message:  # the worker advises
+        message, _, hint = message.partition(". ")
     elif "DefaultCredentialsError" in message:
         hint = "gcloud auth application-default login"
     return errors.error("agent-start", message, places[-1] if places else None, hint)
@@ -489,7 +396,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if not project.sound():
         return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
-    silent_context = replace(context, watcher=SilentWatcher())
+    silent_context = replace(context, watcher=Watcher())
     settings = settings.with_options(baseline="rerun")
     with baseline_base.open_bases(settings, project.sound(), silent_context) as (base, _):
         assert base is not None
@@ -533,7 +440,6 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
         problems = [
             *workflows.problems(step),
             *unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys),
-            *absent_in_container(step, state.project.suites),
         ]
         yield from (Check("workflow", problem=problem) for problem in problems)
         if not problems:
@@ -681,28 +587,6 @@ def unset_in_workflow(
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent_names, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
-
-
-IN_CONTAINER = re.compile(r".*/|(python[\d.]*|uvx?|git|sh|bash|env)$")
-"""Programs that the action's container has, or that the repository may have."""
-
-
-def absent_in_container(step: GateStep, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """Warnings about agents that the action's container cannot start or reach."""
-    if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
-        return
-    for options in (suite.agent.options for suite in suites):
-        command = options.get("command") or ""
-        words_of_command = command.split() if isinstance(command, str) else command
-        program = next(map(str, words_of_command), "")
-        local_address = LOOPBACK.match(str(options.get("url") or ""))
-        message = "the action's container has no "
-        hint = "docs/action.md#what-the-container-does-not-have"
-        if local_address:
-            text = f"{message}server at {local_address[1]}"
-            yield errors.warning("workflow-container", text, step.place, hint)
-        elif program and not IN_CONTAINER.match(program):
-            yield errors.warning("workflow-container", f"{message}`{program}`", step.place, hint)
 
 
 def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from evalgate.config import places
-from evalgate.config.settings import Settings
-from evalgate.discovery import project
 from evalgate.errors import (
     ConfigError,
-    EvalgateError,
     NothingToDo,
     Place,
     Problem,
@@ -40,14 +34,12 @@ from evalgate.formats.recordings import Recording
 from evalgate.model import (
     Case,
     CaseKey,
-    ConfigOrigin,
     Content,
     Event,
     Invocation,
     Rubric,
     Run,
     SessionInput,
-    Suite,
     Text,
     ToolCall,
     TrialKey,
@@ -60,7 +52,7 @@ from evalgate.reports.turns import Turn
 from evalgate.results import file as results_file
 from evalgate.results.labels import UNSTABLE
 from evalgate.text import words
-from evalgate.values import JsonObject, Redactor, Sentence, frozen_dataclass
+from evalgate.values import Redactor, Sentence, frozen_dataclass
 from .stored_results import StoredCase
 
 
@@ -534,119 +526,3 @@ def add(
     else:
         rewrite.create(target, text, root=target.parent)
     return new_cases
-
-
-# --- ids and times that differ in each run -------------------------------------------------------
-
-
-TRAJECTORY = "tool_trajectory_avg_score"
-CONFIG = "test_config.json"
-UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-MOMENT = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
-HEXADECIMAL = "[0-9a-f]{16,}"
-_VARIANT = re.compile(
-    rf"(?<![0-9a-zA-Z])(?:({UUID})|({MOMENT})|((?=[a-f]*\d)(?=\d*[a-f]){HEXADECIMAL}))(?![0-9a-zA-Z])"
-)
-EPOCH = range(1_577_836_800, 2_208_988_800)
-"""Seconds since 1970 that are a moment from 2020 to 2039; times 1,000 they are milliseconds."""
-Patterns = dict[str, dict[str, JsonObject]]
-"""By tool and argument, a matcher of `tool_trajectory_avg_score`."""
-
-
-def patterns_of(cases: Iterable[Case]) -> Patterns:
-    """Matchers for the ids and times in the calls that these cases expect, except those that the
-    user wrote: an agent makes them anew in each run."""
-    patterns: Patterns = {}
-    for case in cases:
-        text = json.dumps([adk_shapes.content_json(turn.user_content) for turn in case.turns])
-        for call in _calls((case,)):
-            for name, value in call.arguments.items():
-                if matcher := _matcher(value, text):
-                    patterns.setdefault(call.name, {})[name] = matcher
-    return patterns
-
-
-def _calls(cases: Iterable[Case]) -> Iterator[ToolCall]:
-    for case in cases:
-        for turn in case.turns:
-            yield from turn.tool_calls
-
-
-def _matcher(value: Any, user_text: str) -> JsonObject:
-    """A matcher of every value of the same form; {} if the value is the same in each run."""
-    if isinstance(value, list | dict):
-        nested = value.values() if isinstance(value, dict) else value
-        return {"any": True} if any(_matcher(part, user_text) for part in nested) else {}
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        is_moment = int(value) in EPOCH or int(value) // 1000 in EPOCH
-        return {"any": True} if is_moment and str(value) not in user_text else {}
-    pattern = ""
-    end = 0
-    for match in _VARIANT.finditer(value) if isinstance(value, str) else ():
-        if match[0] not in user_text:
-            form = (UUID, MOMENT, HEXADECIMAL)[(match.lastindex or 1) - 1]
-            pattern += re.escape(value[end : match.start()]) + form
-            end = match.end()
-    return {"regex": f"^{pattern}{re.escape(value[end:])}$"} if pattern else {}
-
-
-def write_patterns(target: Path, cases: Sequence[Case], settings: Settings) -> tuple[str, Patterns]:
-    """Let the criteria of an evaluation set accept any ids and times where the calls of `cases`
-    have them. Returns the file of criteria that was changed, "" if it cannot be, and the matchers.
-    Raises UnavailableError."""
-    patterns = patterns_of(cases)
-    suite = _suite_of(target, settings) if patterns else None
-    use = next((use for use in suite.criteria if use.name == TRAJECTORY), None) if suite else None
-    if suite is None or use is None or use.options.get("ignore_args"):
-        return "", patterns if suite is None else {}
-    matchers: Mapping[str, Any] = use.options.get("matchers") or {}
-    patterns = _fitting(patterns, suite.cases)
-    merged = {
-        tool: {**patterns.get(tool, {}), **matchers.get(tool, {})}
-        for tool in {**matchers, **patterns}
-    }
-    if merged == matchers:
-        return "", {}
-    criterion = {"threshold": use.threshold, **use.options, "matchers": merged}
-    origin = suite.criteria_source.origin
-    if origin is ConfigOrigin.DEFAULTS:
-        deciding_uses = (use for use in suite.criteria if not use.informational)
-        criteria = {use.name: use.threshold for use in deciding_uses} | {TRAJECTORY: criterion}
-        path = target.with_name(CONFIG)
-        rewrite.create(
-            path, json.dumps({"criteria": criteria}, indent=2) + "\n", root=target.parent
-        )
-        return str(path), patterns
-    path = settings.root / suite.criteria_source.file
-    if origin not in (ConfigOrigin.BESIDE, ConfigOrigin.ABOVE) or path.suffix != ".json":
-        return "", patterns
-    source = rewrite.read(path, shown_as=str(path))
-    text = rewrite.put(source.text, ("criteria", TRAJECTORY), criterion)
-    if text is None:
-        return "", patterns
-    rewrite.save(source, text)
-    return str(path), patterns
-
-
-def _suite_of(target: Path, settings: Settings) -> Suite | None:
-    paths = (os.path.relpath(target, settings.root),)
-    only_target = settings.model_copy(update={"paths": paths, "grep": ""})
-    try:
-        suites = project.prepare(only_target, environ=os.environ).suites
-    except EvalgateError:
-        return None
-    return suites[0] if len(suites) == 1 else None
-
-
-def _fitting(patterns: Patterns, cases: Sequence[Case]) -> Patterns:
-    """The patterns, wider where another call of the set does not fit them: `any` value, or none."""
-    fitting: Patterns = {}
-    for tool, arguments in patterns.items():
-        calls = [call.arguments for call in _calls(cases) if call.name == tool]
-        for name, matcher in arguments.items():
-            values = [str(call[name]) for call in calls if name in call]
-            is_met = all(re.search(matcher.get("regex", ""), value) for value in values)
-            wider: JsonObject = {"ignore": True} if len(values) < len(calls) else {"any": True}
-            is_kept = is_met and len(values) == len(calls)
-            fitting.setdefault(tool, {})[name] = matcher if is_kept else wider
-    return fitting

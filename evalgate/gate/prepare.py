@@ -16,7 +16,7 @@ from evalgate import agents, errors
 from evalgate.baseline import quarantine
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
-from evalgate.config.context import Context, SilentWatcher, Watcher
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -31,7 +31,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, Log, frozen_dataclass, member
+from evalgate.values import Environ, Log, member
 
 
 def prepare(
@@ -135,7 +135,7 @@ def make_context(
     """The context of a run; `fields`: the other fields of Context. By default in this process's
     environment, without a watcher. Raises MemoryError with too little memory for a run."""
     process.require_memory()
-    watcher = watcher or SilentWatcher()
+    watcher = watcher or Watcher()
     cache = cache_of(settings, environ, say=watcher.say)
     defaults = {
         "isolate": settings.isolate,
@@ -164,30 +164,12 @@ LEAST = Usage(prompt_tokens=100, candidates_tokens=5)
 """Fewer tokens than the shortest question of any judge, with its answer."""
 
 
-@frozen_dataclass
-class Estimate:
-    """A lower bound for an agent that does what its cases expect: it calls its model once per turn,
-    and once more after each step of tool calls. `judge_calls`: each judged criterion asks at least
-    one question per trial, with as many samples as can decide it; cached replies cost nothing."""
-
-    turns: int
-    model_calls: int
-    judge_calls: int
-
-
-def estimate(suite: Suite, settings: Settings) -> Estimate:
-    """Turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    repeats = settings.runs
-    questions = (count for case in suite.cases for _, count in _questions(suite, case, settings))
-    return Estimate(
-        turns=sum(case.turn_count for case in suite.cases) * repeats,
-        model_calls=sum(map(_calls, suite.cases)) * repeats,
-        judge_calls=sum(questions) * repeats,
-    )
-
-
 def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
-    """The expected calls and cost, in a sentence; "" if no model is called."""
+    """The least calls and cost of these trials, in a sentence; "" if no model is called.
+
+    An agent that does what its cases expect calls its model once per turn, a scenario's once, and
+    once more after each step of tool calls. Each judged criterion asks at least one question per
+    trial, with as many samples as can decide it; cached replies cost nothing."""
     calls = 0
     judge_calls = 0
     least_usd = 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
@@ -29,7 +28,7 @@ def watch(stream: TextIO) -> Watcher:
     return LiveWatcher(stream) if stream.isatty() else PlainWatcher(stream)
 
 
-class _ProgressWatcher(ABC):
+class _ProgressWatcher(Watcher):
     """Counts trials, with their scores and their rate, for a watcher that shows them."""
 
     def __init__(self) -> None:
@@ -42,17 +41,16 @@ class _ProgressWatcher(ABC):
         self._run = 0
         self._started = self._counted_from = time.monotonic()
 
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
+    def begin(self, *, trials: int, reason: str = "") -> None:
         """See Watcher. Trials are counted anew, except for the next round of the same reruns."""
         is_round = reason.partition(" ")[0] == self._reason.partition(" ")[0] != ""
         is_repeated = reason == self._reason != ""
         self._reason = reason
-        self._total = trials + (self._total if is_round else 0)
-        self._done = done + (self._done if is_round else 0)
         if not is_round:
             self._kinds.clear()
-            self._run = 0
+            self._total = self._done = self._run = 0
             self._started = self._counted_from = time.monotonic()
+        self._total += trials
         self._show_beginning(is_repeated=is_repeated)
 
     def trial_done(
@@ -86,11 +84,9 @@ class _ProgressWatcher(ABC):
             is_new = self._failures[message] == 1
             self._show_trial(f"{key}: {message}" if is_new else "", is_known=is_known)
 
-    @abstractmethod
     def _show_beginning(self, *, is_repeated: bool) -> None:
         """Show that trials begin; `is_repeated`: for the same reason as before."""
 
-    @abstractmethod
     def _show_trial(self, new_failure: str, *, is_known: bool) -> None:
         """Show a trial. `new_failure`: the failure of its agent, at its first occurrence."""
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from evalgate import agents, errors
 from evalgate.agents import opening
@@ -48,7 +47,7 @@ from evalgate.results import output
 from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member, without
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, without
 from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -154,21 +153,12 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
     rule = "\n".join([*lines, *(f"    {option}" for option in _options(use))])
     old_text = _text_of(file) or ""
     text = _with_agents(f"agents:\n{rule}\n", old_text=old_text)
-    if not text.startswith(old_text.rstrip()):  # the file has agents, perhaps as its last key
-        text = f"{old_text.rstrip()}\n{rule}\n"
-        old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
-        if new_agents[:-1] != old_agents or not old_agents:
-            raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
+    if not text.startswith(old_text.rstrip()):
+        raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
     problem = output.write_file(file, [text])
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")
     return path
-
-
-def _agents_of(text: str) -> list[Any]:
-    document = yaml.load(text, file="")
-    agents_list = None if isinstance(document, Problem) else member(document.raw, "agents")
-    return agents_list if isinstance(agents_list, list) else []
 
 
 def _variables_for(
@@ -474,29 +464,11 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         if not _is_before_turns(failures[index][1]):
             failures = [failures[index]]
             break
-    use, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
-    hint = _missing_names(use, failure, settings, context.environ)
-    hint = hint or "`evalgate doctor` shows what it lacks."
-    raise UnavailableError(f"the agent gave no answer: {failure.message}", hint=hint)
-
-
-def _missing_names(
-    use: AgentUse, failure: AgentFailure, settings: Settings, environ: Environ
-) -> str:
-    """The variables to set for an agent that failed, in a sentence; "" for none."""
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    has_example = bool(source.samples) and not source.values
-    names = [
-        name
-        for name in (source.samples if has_example else needed_by(source))
-        if name not in {**source.values, **environ} and name not in failure.message
-    ]
-    if not names or failure.kind is FailureKind.INSTALL:
-        return ""
-    listed_names = words.listed(names, limit=20)
-    if has_example:
-        return f"Perhaps: cp {source.example} .env, and fill in {listed_names}."
-    return f"Variables that its code reads and that are not set here: {listed_names}."
+    _, failure = failures[0] if _is_before_turns(failures[-1][1]) else failures[-1]
+    raise UnavailableError(
+        f"the agent gave no answer: {failure.message}",
+        hint="`evalgate doctor` shows what it lacks.",
+    )
 
 
 def _changes_text(requirements: str, state: Json) -> str:
@@ -510,7 +482,7 @@ def _first_turn(
 ) -> FirstTurn:
     """The turn of an agent for the question, in a session with this state. Raises AgentFailed."""
     suite = candidates.suite_of(use, settings, state)
-    agent, turn = opening.ask_once(suite, lambda _: question, settings, context)
+    agent, turn = opening.ask_once(suite, question, settings, context)
     assert turn is not None
     surroundings = agent.surroundings()
     source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
@@ -592,7 +564,7 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
         session=SessionInput(state=first_turn.state) if first_turn.state else None,
     )
     yield file.relative_to(settings.root).as_posix()
-    config = folder / edit.CONFIG
+    config = folder / "test_config.json"
     if not config.exists():
         text = json.dumps({"criteria": criteria_of(first_turn, settings, environ)}, indent=2) + "\n"
         rewrite.create(config, text, root=settings.root)

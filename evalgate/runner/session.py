@@ -584,7 +584,7 @@ class Session:
         at_once = self.settings.concurrency if self._asks else 1
         for number, side in enumerate(self.sides):
             side.journal.expect(sum(task.side == number for task in tasks))
-        self.watcher.begin(trials=len(tasks), done=0, reason=str(reason))
+        self.watcher.begin(trials=len(tasks), reason=str(reason))
         known_keys = {(task.side, task.key) for task in tasks if self.sides[task.side].knows(task)}
         order = FairTasks(
             tasks,

@@ -279,9 +279,10 @@ def _advice(error: ModuleNotFoundError) -> str:
 
 
 PACKAGES = {
-    "autogen_ext": "autogen-ext[openai]", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dotenv": "python-dotenv",
+    "autogen_ext": "autogen-ext[openai]", "bs4": "beautifulsoup4", "cv2": "opencv-python",
+    "dateutil": "python-dateutil", "dotenv": "python-dotenv",
     "google": "google-adk", "google.adk": "google-adk", "google.genai": "google-genai", "google.protobuf": "protobuf",
-    "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
+    "PIL": "pillow", "sklearn": "scikit-learn", "vertexai": "google-cloud-aiplatform", "yaml": "pyyaml",
 }  # fmt: skip
 """Packages that are named otherwise than their modules."""
 

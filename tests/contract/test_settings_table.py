@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from evalgate import config
 from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, Heading, Trait, load
-from evalgate.config.context import SilentWatcher
+from evalgate.config.context import Watcher
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule
 from evalgate.config.settings import OF_AGENTS, Settings, input_name
 from evalgate.config.variables import AgentVariables
@@ -212,7 +212,7 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
         "limiters": judges.limiters_of(settings),
         "moment": datetime(2026, 1, 1, tzinfo=UTC),
     }
-    session = Session(settings, watcher=SilentWatcher(), panel=None, **services)
+    session = Session(settings, watcher=Watcher(), panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)
     inputs: Any = None  # nothing is run
     side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)

@@ -378,9 +378,7 @@ def test_no_command_ends_without_a_next_step(tmp_path: Path) -> None:
     assert (code, "`evalgate init` asks your agent one question" in text) == (4, True), text
     code, text = call(repository, "doctor")
     assert code == 4, text
-    assert (
-        "  ok     first turn   answered with 0 tool calls: On its way: What can you do?\n" in text
-    )
+    assert "  ok     start        loaded, and a conversation was opened\n" in text
     # every advice is a command that works
     advice = re.findall(r"fix: (evalgate .+)", text)
     assert len(advice) == 2
@@ -420,16 +418,6 @@ def test_an_agent_that_fails(tmp_path: Path) -> None:
     repository = stranger(tmp_path, broken)
     code, text = call(repository, "init", "--ask", "a", "--yes")
     assert (code, "no desk" in text, (repository / "evals").exists()) == (3, True, False), text
-    code, text = call(repository, "doctor")
-    assert (code, "error  first turn   the first turn failed: " in text) == (3, True), text
-    files = {**broken, ".env.example": "DESK_URL=your-url\n"}
-    lacking = stranger(tmp_path / "lacking", files)
-    code, text = call(lacking, "init", "--ask", "a", "--yes")
-    assert (code, "Perhaps: cp .env.example .env, and fill in DESK_URL." in text) == (3, True), text
-    key = "import os\nPLACES = os.environ['PLACES'], os.environ['DESK_URL']\n"
-    lacking = stranger(tmp_path / "more", {"desk.py": key + broken["desk.py"]})
-    code, text = call(lacking, "init", "--ask", "a", "--yes")
-    assert "and that are not set here: DESK_URL." in text, text
     agents = "import os\nfrom strands import Agent\nKEY = os.environ['A_KEY']\na = Agent()\nb = Agent()\n"
     files = {"desk.py": agents, "requirements.txt": "./nowhere\n"}
     code, text = call(stranger(tmp_path / "apart", files), "init", "--ask", "a", "--yes")

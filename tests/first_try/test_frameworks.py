@@ -190,4 +190,3 @@ def test_credentials_of_bedrock(tmp_path: Path, key: str, said: str) -> None:
     python = framework_python()
     _, output = stranger.call("doctor", "--python", python, environment=environment)
     assert said in output
-    assert "first turn   not taken, because it asks bedrock/" in output

@@ -128,7 +128,6 @@ CASES = {
             "request: {message: '{text}'}}]\n",
             ".github/workflows/gate.yml": WORKFLOW,
         },
-        code=3,
     ),
     "nothing": Case(files={"desk.py": ANSWER}, commands=(INIT, ("doctor",)), code=4),
     # agents that somebody has to choose from; a framework's agent; what an example says, and what a

@@ -493,7 +493,7 @@ def test_an_assistant_finds_a_failure_and_proposes_a_change(desk: Path) -> None:
             # what it read is what it writes, results and all
             refusal, is_error = await assistant.call("update_evaluation", evaluation=evaluation)
             assert is_error
-            assert "`evalgate accept Question_7`" in refusal["error"]["message"]
+            assert "`evalgate ces accept Question_7`" in refusal["error"]["message"]
             accept = [sys.executable, "-m", "evalgate", "ces", "accept", "Question_7"]
             subprocess.run(accept, cwd=desk, check=True, capture_output=True)
             again, _ = await assistant.call(

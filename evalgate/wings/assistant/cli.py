@@ -46,7 +46,7 @@ _OPTIONS = (
     click.option(
         "--no-relaxing",
         is_flag=True,
-        help="Refuse changes that may relax; they wait for a person (`evalgate accept`).",
+        help="Refuse changes that may relax; they wait for a person (`evalgate ces accept`).",
     ),
 )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.config import load
+from evalgate.config.context import Watcher
 from evalgate.errors import EvalgateError, ExitCode
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import Outcome, Report, TrialKey
@@ -39,7 +40,7 @@ class _Stopped(Exception):  # noqa: N818 - the end of a run, not an error
     """Somebody cancelled the run."""
 
 
-class Operation:
+class Operation(Watcher):
     """A run of files and cases (`paths`), some of which are the evaluations `names`. `done` and
     `total` count trials; `outcome` is set at the end, a `response` or an `error`, and then
     `over`."""
@@ -83,12 +84,9 @@ class Operation:
             **self._outcome,
         }
 
-    # --- config.context.Watcher ------------------------------------------------------------------
-
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
+    def begin(self, *, trials: int, reason: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
         """See Watcher; reruns come on top."""
         self.total += trials
-        self.done += done
         self._check_stopped()
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
@@ -103,9 +101,6 @@ class Operation:
     def say(self, line: str) -> None:
         """See Watcher."""
         self.lines = [*self.lines[-19:], line[:500]]
-
-    def end(self) -> None:
-        """See Watcher."""
 
 
 class Operations:
@@ -162,7 +157,7 @@ class Operations:
             operation = self._queue.get()
             operation.state = "RUNNING"
             try:
-                operation.begin(trials=0, done=0)
+                operation.begin(trials=0)
                 operation.close("COMPLETED", response=self._run(operation))
             except _Stopped:
                 error = _error("CANCELLED", "the run was cancelled")

@@ -14,7 +14,6 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, Place, UnavailableError
 from evalgate.formats import eval_set, rewrite
 from evalgate.gate import edit, prepare, progress
@@ -65,26 +64,16 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
             f"{log} holds {len(recordings)} sessions, and --case names one case",
             hint=f"--session: {session_ids}",
         )
-    settings = load.load_settings({})
     cases = edit.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ))
     for case in cases:
         turns = case.turns
         calls = sum(len(turn.tool_calls) for turn in turns)
         summary = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
         click.echo(plain.one_line(f"{file}:{case.case_id} ({summary})"))
-    config, patterns = edit.write_patterns(file, cases, settings)
-    for tool, arguments in patterns.items():
-        names = words.listed([plain.label(argument, 60) for argument in arguments])
+    if any(turn.tool_calls for case in cases for turn in case.turns):
         click.echo(
-            plain.one_line(
-                f"ids or times that differ in each run: {names} of {plain.label(tool, 60)}"
-            )
-        )
-    if config:
-        click.echo(f"{os.path.relpath(config)} has `matchers` for them, so other values pass, too")
-    elif patterns:
-        click.echo(
-            f"add to tool_trajectory_avg_score in your criteria: {json.dumps({'matchers': patterns})}"
+            "An argument that differs in each run, such as an id or a time, needs a matcher "
+            "(docs/criteria/tool_trajectory_avg_score.md#tolerance-evalgate-only)."
         )
     click.echo("Review what is expected: it is what the agent did, right or wrong.")
     return ExitCode.PASS

@@ -247,9 +247,7 @@ def _ask_agent(
     """One turn of the agent, with its description of itself. Some drivers also report instructions
     and tools."""
     try:
-        _, turn = opening.ask_once(
-            suite, lambda _: QUESTION, settings, context, judge_keys=judge_keys
-        )
+        _, turn = opening.ask_once(suite, QUESTION, settings, context, judge_keys=judge_keys)
     except AgentFailed as failed:
         raise UnavailableError(
             f"the agent could not describe what it can do: {failed.failure.message}",

@@ -146,8 +146,9 @@ def drift_command(folder: Path, app: str, endpoint: str) -> int:
 @click.option(
     "--root", default=".", type=click.Path(path_type=Path), metavar="FOLDER", help="The repository."
 )
+@click.option("--reject", is_flag=True, help="Discard them instead.")
 @cli.ends
-def accept_command(names: tuple[str, ...], root: Path) -> int:
+def accept_command(names: tuple[str, ...], root: Path, *, reject: bool) -> int:
     """Make changes that an assistant proposed; without a NAME, show those that wait."""
     root = root.resolve()
     if not names:
@@ -155,8 +156,8 @@ def accept_command(names: tuple[str, ...], root: Path) -> int:
             reasons = "; ".join(change.reasons)
             cli.tell(f"{change.name}: {reasons}\n{change.diff}")
     for change in waiting.select(root, names):
-        waiting.accept(root, change)
-        cli.tell(f"accepted {change.name}")
+        (waiting.drop if reject else waiting.accept)(root, change)
+        cli.tell(f"{'rejected' if reject else 'accepted'} {change.name}")
     return ExitCode.PASS
 
 

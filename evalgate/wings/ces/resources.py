@@ -255,7 +255,7 @@ class Resources:
             raise Refused(
                 "PERMISSION_DENIED",
                 f"the change may relax: {change.reasons[0]} (--no-relaxing); a person can make it: "
-                f"`evalgate accept {shlex.quote(change.name)}`",
+                f"`evalgate ces accept {shlex.quote(change.name)}`",
                 violations,
             )
         for file in change.texts:

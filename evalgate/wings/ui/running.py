@@ -18,6 +18,7 @@ from typing import Any
 
 from evalgate import errors
 from evalgate.config import load
+from evalgate.config.context import Watcher
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, UnavailableError
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import AgentFailure, Outcome, TrialKey, VerdictKind
@@ -127,7 +128,7 @@ class Running:
         progress = self._about
         match message.pop("what"):
             case "begin":
-                progress.update(total=message["trials"], done=message["done"], why=message["why"])
+                progress.update(total=message["trials"], done=0, why=message["why"])
             case "trial":
                 progress["done"] += 1
                 progress["usd"] = max(progress["usd"], message["usd"])
@@ -162,15 +163,15 @@ class Running:
 Tell = Callable[..., None]
 
 
-class LineWatcher:
-    """Writes the events of a run (config.context.Watcher)."""
+class LineWatcher(Watcher):
+    """Writes the events of a run."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
 
-    def begin(self, *, trials: int, done: int, reason: str = "") -> None:
+    def begin(self, *, trials: int, reason: str = "") -> None:
         """See Watcher."""
-        self._tell("begin", trials=trials, done=done, why=reason)
+        self._tell("begin", trials=trials, why=reason)
 
     def trial_done(
         self,
@@ -198,9 +199,6 @@ class LineWatcher:
     def say(self, line: str) -> None:
         """See Watcher."""
         self._tell("say", line=line)
-
-    def end(self) -> None:
-        """See Watcher."""
 
 
 def main() -> int:

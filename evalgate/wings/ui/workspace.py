@@ -400,7 +400,6 @@ class Workspace:
         redactor = redact.redactor_of_files(os.environ)
         with self._writing:
             cases = edit.add(target, [recording], name=case, redact=redactor)
-            edit.write_patterns(target, cases, settings)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:

@@ -29,7 +29,7 @@ TAME = "red nul[U+0000] [U+202E]gpj.exe # #[error]x link"
 def test_plain_lines() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream)
-    watcher.begin(trials=5, done=0)
+    watcher.begin(trials=5)
     for outcome in (Transcript(invocations=()), CRASH, CRASH, Transcript(invocations=())):
         watcher.trial_done(KEY, outcome, 0.1)
     watcher.end()
@@ -45,7 +45,7 @@ def test_plain_lines() -> None:
 def test_the_time_to_the_first_trial_is_said_once_and_of_no_earlier_result() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, times=True)
-    watcher.begin(trials=3, done=0)
+    watcher.begin(trials=3)
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1, is_known=True)
     for _ in range(2):
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
@@ -56,13 +56,13 @@ def test_the_time_to_the_first_trial_is_said_once_and_of_no_earlier_result() -> 
 def test_reruns_are_called_so_with_what_they_are_for() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream)
-    watcher.begin(trials=2, done=0)
+    watcher.begin(trials=2)
     for _ in range(2):
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
     # in two rounds, of which the second has another failure that turned up
     for count, trials in ((2, 3), (2, 1), (3, 2)):
-        watcher.begin(trials=trials, done=0, reason=f"confirming {count} failures")
+        watcher.begin(trials=trials, reason=f"confirming {count} failures")
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
         watcher.end()
     first, _, *more = stream.getvalue().splitlines()
@@ -72,10 +72,10 @@ def test_reruns_are_called_so_with_what_they_are_for() -> None:
 def test_how_far_reruns_are_is_said_of_all_their_rounds() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=0.0)
-    watcher.begin(trials=2, done=0)
+    watcher.begin(trials=2)
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     for trials in (3, 2):
-        watcher.begin(trials=trials, done=0, reason="confirming 1 failure")
+        watcher.begin(trials=trials, reason="confirming 1 failure")
         watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.PASS)
     assert stream.getvalue().splitlines()[-1].startswith("2/5 reruns in ")
     assert stream.getvalue().splitlines()[-1].endswith(", 2 pass"), (
@@ -86,7 +86,7 @@ def test_how_far_reruns_are_is_said_of_all_their_rounds() -> None:
 def test_a_line_when_time_has_passed() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=0.0)
-    watcher.begin(trials=2, done=0)
+    watcher.begin(trials=2)
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
     assert "1/2 in" in stream.getvalue()
     watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
@@ -102,7 +102,7 @@ def test_what_an_agent_says_as_it_fails_hides_nothing_and_commands_nobody() -> N
     """Its own words come first on a line where it is the case that is named after a command."""
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream)
-    watcher.begin(trials=1, done=0)
+    watcher.begin(trials=1)
     key = TrialKey(suite="\x1b[2J::error::x", case_id="c")
     watcher.trial_done(key, AgentFailure(kind=FailureKind.RAISED, message=HOSTILE), 0.1)
     watcher.say(f"##[group] {HOSTILE}")
@@ -120,7 +120,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_a_line_that_moves() -> None:
     stream = Terminal()
     watcher = progress.watch(stream)
-    watcher.begin(trials=2, done=0)
+    watcher.begin(trials=2)
     watcher.trial_done(KEY, CRASH, 0.1)
     watcher.say("a word [bold]in[/bold] between")
     watcher.say("\x1b]0;owned\x07 \u202e")
@@ -142,7 +142,7 @@ def test_how_far_it_is_and_how_long_it_takes_has_room_in_any_terminal(
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, 10.0))
     stream = Terminal()
     watcher = progress.LiveWatcher(stream)
-    watcher.begin(trials=130, done=0)
+    watcher.begin(trials=130)
     for kind, done in (
         (VerdictKind.FAIL, Transcript(invocations=())),
         (VerdictKind.NOT_MEASURED, CRASH),
@@ -199,7 +199,7 @@ def test_how_far_it_is(
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, elapsed))
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=1e9)
-    watcher.begin(trials=10, done=0)
+    watcher.begin(trials=10)
     for number, kind in enumerate(kinds.split()):
         watcher.trial_done(
             KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), is_known=number < known
@@ -214,7 +214,7 @@ def test_a_terminal_is_told_what_it_costs() -> None:
     turn = Invocation(user_content=Content(), final_response=None, events=(event,))
     stream = Terminal()
     watcher = progress.LiveWatcher(stream)
-    watcher.begin(trials=3, done=0)
+    watcher.begin(trials=3)
     for known in (False, True):  # what the journal held cost nothing this time
         watcher.trial_done(
             KEY,
@@ -237,7 +237,7 @@ def test_what_it_costs_is_a_share_of_the_whole(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, 10.0))
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=1e9)
-    watcher.begin(trials=6, done=0)
+    watcher.begin(trials=6)
     for is_known in (True, False, False):
         watcher.trial_done(
             KEY, Transcript(invocations=(turn,)), 4.0, kind=VerdictKind.PASS, is_known=is_known

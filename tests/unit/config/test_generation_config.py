@@ -1,5 +1,4 @@
-"""What google.genai would refuse of a judge's config is refused where it is read, with its place
-and the next field."""
+"""What google.genai would refuse of a judge's config is refused where it is read."""
 
 import warnings
 
@@ -33,18 +32,19 @@ def test_what_google_genai_takes_stays_as_written(config):
 
 
 @pytest.mark.parametrize(
-    ("config", "at", "near"),
+    ("config", "at", "reason"),
     [
-        ({"temprature": 0.0}, ("temprature",), "temperature"),
-        ({"Temperature": 0.0}, ("Temperature",), "temperature"),
-        ({"temperature": "hot"}, ("temperature",), ""),
-        ({"thinking_config": {"budget": 1}}, ("thinking_config", "budget"), ""),
+        ({"temprature": 0.0}, ("temprature",), "unknown key"),
+        ({"Temperature": 0.0}, ("Temperature",), "unknown key"),
+        ({"temperature": "hot"}, ("temperature",), 'must be a valid number, found "hot"'),
+        ({"thinking_config": {"budget": 1}}, ("thinking_config", "budget"), "unknown key"),
     ],
 )
-def test_what_it_refuses_is_an_error_at_its_place(config, at, near):
+def test_what_it_refuses_is_an_error_at_its_place(config, at, reason):
     with pytest.raises(ValidationError) as caught:
         Holder(config=config)
     [error] = caught.value.errors()
     assert (error["type"], error["loc"]) == (gate_file.REFUSED, ("config",))
-    assert (error["ctx"]["at"], error["ctx"]["near"]) == (at, near)
-    assert f"`{'.'.join(at)}`" in error["msg"]
+    assert error["ctx"]["at"] == at
+    assert error["msg"].startswith(f"`{'.'.join(at)}`")
+    assert error["msg"].endswith(reason)

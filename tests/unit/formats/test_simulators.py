@@ -93,7 +93,7 @@ def test_what_is_said_is_kept(given, field, value):
             {"model_configuration": {"temprature": 0}},
             "bad-option",
             "model_configuration.temprature",
-            "`temperature`",
+            "",
         ),
         ({"model_configuration": {"topK": "x"}}, "bad-option", "model_configuration.topK", ""),
     ],

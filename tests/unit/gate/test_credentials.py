@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.errors import Place
 from evalgate.gate import doctor
-from evalgate.github.workflows import GateStep
-from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 
 
 @pytest.mark.parametrize(
@@ -47,35 +44,3 @@ def test_credentials_of_aws(
     check = doctor.aws_credentials({"HOME": str(tmp_path), **environ})
     assert check.text == (source and f"of AWS: {source}")
     assert (check.problem is None) == bool(source)
-
-
-@pytest.mark.parametrize(
-    ("options", "inputs", "absent"),
-    [
-        ({"command": "node agent.mjs"}, {}, "`node`"),
-        ({"command": ["java", "-jar", "desk.jar"]}, {}, "`java`"),
-        ({"url": "http://127.0.0.1:8000/chat"}, {}, "server at 127.0.0.1"),
-        # there, of the repository, or at another address
-        ({"command": "python3.13 agent.py"}, {}, ""),
-        ({"command": ["sh", "-c", "node agent.mjs"]}, {}, ""),
-        ({"command": "./agent"}, {}, ""),
-        ({"url": "http://desk:8000"}, {}, ""),
-        ({"path": "agents/desk"}, {}, ""),
-        # the step runs no agent, or perhaps another one
-        ({"command": "node agent.mjs"}, {"mode": "merge"}, ""),
-        ({"command": "node agent.mjs"}, {"paths": "evals/b"}, ""),
-    ],
-)
-def test_what_the_container_lacks(
-    options: dict[str, object], inputs: dict[str, str], absent: str
-) -> None:
-    step = GateStep(place=Place("gate.yml", 7), uses="OWNER/evalgate/gate@v1", inputs=inputs)
-    suite = Suite(
-        key="a.json",
-        eval_set=EvalSet(eval_set_id="a", cases=()),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=AgentUse(driver="any", options=options),
-    )
-    messages = [problem.message for problem in doctor.absent_in_container(step, [suite])]
-    assert messages == ([f"the action's container has no {absent}"] if absent else [])

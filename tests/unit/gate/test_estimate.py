@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from evalgate.criteria import (
     vertex,
 )
 from evalgate.gate import prepare
-from evalgate.gate.prepare import Estimate
 from evalgate.model import (
     AgentUse,
     Case,
@@ -68,37 +68,42 @@ def suite(*cases: Case, criteria: str = "", options: dict[str, Any] | None = Non
     )
 
 
-def estimate(made: Suite, **settings: Any) -> Estimate:
-    return prepare.estimate(made, Settings.model_validate(settings))
+def calls(made: Suite, **settings: Any) -> tuple[int, int]:
+    """The calls of the agent's model and of judges that a run expects."""
+    given = Settings.model_validate(settings)
+    tasks = trials.tasks([[made]], trials.first_rounds(given.runs))
+    said = prepare.tell_expected(tasks, given)
+    counts = (re.search(rf"(\d+) {who} call", said) for who in ("agent model", "judge"))
+    of_agent, of_judges = (int(count[1]) if count else 0 for count in counts)
+    return of_agent, of_judges
 
 
 def test_a_call_a_turn_a_repeat() -> None:
     scenario = ConversationScenario(starting_prompt="hello", conversation_plan="Ask.")
     made = suite(case("a", 0, 0), case("b", 0), Case(case_id="c", scenario=scenario), case("d"))
-    told = estimate(made, runs=3)
-    assert (told.turns, told.model_calls) == (12, 12)
+    assert calls(made, runs=3) == (12, 0)
 
 
 def test_a_call_more_after_each_step_of_tool_calls_that_is_expected() -> None:
-    assert estimate(suite(case("a", 1, 0)), runs=2).model_calls == 2 * (2 + 1)
-    assert estimate(suite(case("a", 2))).model_calls == 3
+    assert calls(suite(case("a", 1, 0)), runs=2)[0] == 2 * (2 + 1)
+    assert calls(suite(case("a", 2)))[0] == 3
     (turn,) = case("a", 0).conversation or ()
     together = Event(
         author="agent", content=Content(parts=(ToolCall(name="x"), ToolCall(name="y")))
     )
     made = Case(case_id="a", conversation=(dataclasses.replace(turn, events=(together,)),))
-    assert estimate(suite(made)).model_calls == 2
+    assert calls(suite(made))[0] == 2
     # no tool expected, explicitly
     silent = Case(case_id="a", conversation=(dataclasses.replace(turn, events=()),))
-    assert estimate(suite(silent)).model_calls == 1
+    assert calls(suite(silent))[0] == 1
 
 
 def test_nothing_asked_is_nothing_called() -> None:
-    assert estimate(suite()).model_calls == 0
+    assert calls(suite())[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("criteria", "options", "more", "calls"),
+    ("criteria", "options", "more", "count"),
     [
         ("response_match_score", {}, {}, 0),
         (RUBRICS, {}, {}, 1),
@@ -113,11 +118,11 @@ def test_nothing_asked_is_nothing_called() -> None:
     ],
 )
 def test_a_question_a_trial_of_each_judged_criterion(
-    criteria: str, options: dict[str, Any], more: dict[str, Any], calls: int
+    criteria: str, options: dict[str, Any], more: dict[str, Any], count: int
 ) -> None:
     made = suite(case("a", 0, 0), case("b", 0), criteria=criteria, options=options)
-    assert estimate(made, runs=3, **more).judge_calls == calls * 2 * 3
-    assert estimate(made, runs=3, skip_judged=True, **more).judge_calls == 0
+    assert calls(made, runs=3, **more)[1] == count * 2 * 3
+    assert calls(made, runs=3, skip_judged=True, **more)[1] == 0
 
 
 JUDGE = {"judge_model_options": {"judge_model": "gemini-2.5-flash", "num_samples": 5}}

@@ -11,7 +11,7 @@ import pytest
 from builders import build
 
 from evalgate.comparison import pairing
-from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
@@ -37,11 +37,14 @@ class Shelf:
         return self._history
 
 
-class Noting(SilentWatcher):
+class Noting(Watcher):
     """Keeps what is said where a test looks."""
 
     def __init__(self, said: list[str]) -> None:
-        super().__init__(lines=said)
+        self.said = said
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_a_history_that_cannot_be_read_is_not_an_empty_one(
     monkeypatch.setattr(results_history, "open_store", lambda *_, **__: shelf)
     repo = SimpleNamespace(head="c")
     monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext(repo))
-    context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
+    context = Context(environ={}, watcher=Watcher(), cache=tmp_path)
     history = results_history.open_history(Settings(baseline_folder="x"), context)
     assert history.past == (PastRuns() if is_known else None)
     assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)

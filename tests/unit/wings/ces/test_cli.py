@@ -179,7 +179,7 @@ def test_what_an_assistant_may_not_do_alone_a_person_accepts(app: Path) -> None:
     ):
         with pytest.raises(Refused) as told:
             call()
-    assert "`evalgate accept s.evalset.json:c`" in told.value.message
+    assert "`evalgate ces accept s.evalset.json:c`" in told.value.message
     shown = called("ces", "accept").output
     for expected in (
         "lost-card-scenario: tags[1]: it is removed",
@@ -187,7 +187,6 @@ def test_what_an_assistant_may_not_do_alone_a_person_accepts(app: Path) -> None:
         '"text": "bye"',
     ):
         assert expected in shown
-    assert called("accept", "--dry-run").output.startswith("lost-card-scenario (proposed), 1 of 2")
     scenario = app / "evaluations/scenario_lost_card/scenario_lost_card.json"
     scenario.write_text(scenario.read_text().replace('"maxTurns": 12', '"maxTurns": 13'))
     before = scenario.read_text()
@@ -201,5 +200,11 @@ def test_what_an_assistant_may_not_do_alone_a_person_accepts(app: Path) -> None:
     assert '"text": "bye"' not in (app / CASES).read_text()
     called("ces", "accept", f"{CASES}:c")
     assert '"text": "bye"' in (app / CASES).read_text()
+    assert called("ces", "accept").output == ""
+    with pytest.raises(Refused):
+        resources.update(Kind.EVALUATION, {"name": name, "tags": []})
+    rejected = called("ces", "accept", "lost-card-scenario", "--reject")
+    assert rejected.output == "rejected lost-card-scenario\n"
+    assert json.loads(scenario.read_text())["tags"] == ["P1"]
     assert called("ces", "accept").output == ""
     assert called("ces", "accept", "c").exit_code == 2

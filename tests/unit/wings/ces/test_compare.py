@@ -172,7 +172,7 @@ def test_an_assistant_proposes_what_may_relax(
         return
     assert refused.value.code == "PERMISSION_DENIED"
     (change,) = waiting.changes(root).values()
-    assert f"`evalgate accept {change.name}`" in refused.value.message
+    assert f"`evalgate ces accept {change.name}`" in refused.value.message
     waiting.accept(root, change)
     accepted = shapes.Evaluation.model_validate(json.loads(file.read_text()))
     assert shapes.content_of(accepted) == shapes.content_of(shapes.Evaluation.model_validate(body))
