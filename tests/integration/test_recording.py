@@ -199,7 +199,13 @@ def test_ids_and_times_that_are_new_in_each_run(tmp_path: Path, criteria: str) -
     done = subprocess.run(
         agent, input=text, cwd=repo.root, capture_output=True, text=True, check=True
     )
-    (repo.root / "log.jsonl").write_text(f"{text.splitlines()[2]}\n{done.stdout}")
+    said = [
+        message
+        for line in done.stdout.splitlines()
+        if (message := json.loads(line))["type"] == "event"
+    ]
+    events = [{"author": "user", "content": messages[2]["content"]}, *said]
+    (repo.root / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     threshold = {"a number": 1.0, "options": {"threshold": 1.0, "match_type": "IN_ORDER"}}
     if criteria in threshold:
         config = {"criteria": {"tool_trajectory_avg_score": threshold[criteria]}}
@@ -266,7 +272,7 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         # what a server streams of a turn is without what it was asked
         (["a.test.json", "--from", "unasked.json"], None, "in turn 1 the user says nothing"),
         # two sessions, one name
-        (["a.test.json", "--from", "two.jsonl", "--case", "x"], None, "holds 2 sessions"),
+        (["a.test.json", "--from", "two.json", "--case", "x"], None, "holds 2 sessions"),
     ],
 )
 def test_what_cannot_be_recorded(
@@ -275,9 +281,12 @@ def test_what_cannot_be_recorded(
     (tmp_path / "log.json").write_text(session("hi"))
     (tmp_path / "empty.json").write_text('{"resourceSpans": []}')
     (tmp_path / "unasked.json").write_text(json.dumps(json.loads(session("hi"))["events"][1:]))
-    turn = {"type": "turn", "content": {"role": "user", "parts": [{"text": "hi"}]}}
-    messages = [{**each, "session": name} for name in "ab" for each in (turn, {"type": "turn_end"})]
-    (tmp_path / "two.jsonl").write_text("".join(json.dumps(each) + "\n" for each in messages))
+    turn = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "ok"}]},
+    }
+    cases = [{"eval_id": name, "conversation": [turn]} for name in "ab"]
+    (tmp_path / "two.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": cases}))
     if there:
         (tmp_path / "a.test.json").write_text(there)
     code, output = record(tmp_path, *arguments)
