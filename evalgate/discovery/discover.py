@@ -336,10 +336,8 @@ def _unheeded(
     all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
     yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
-    yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, all_suites)
     if is_whole:
-        yield from hints.passed_over_configs(tree, all_suites)
         yield from hints.misnamed_files(tree, run=search.keys)
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     library_files = (file for library in search.libraries for file in library.files())

@@ -14,7 +14,7 @@ from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, error
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import plain, words
 from evalgate.values import grouped
-from . import criteria, walk
+from . import walk
 from .walk import Tree
 
 MOST_LOOKED_AT = 2_000
@@ -159,23 +159,6 @@ def ignored_files(
         )
 
 
-def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each git-ignored config that would otherwise be the nearest of a suite."""
-    ignored_paths = {
-        path
-        for path in tree.ignored_configs - tree.config_files
-        if path.endswith(criteria.ADK_CONFIG)
-    }
-    for path, affected_suites in _by_nearest(suites, lambda _: ignored_paths).items():
-        yield errors.warning(
-            "ignored-by-git",
-            f"git ignores `{path}`, so it is not read; other criteria apply to "
-            f"{words.listed(suite.key for suite in affected_suites)}",
-            Place(path),
-            "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
-        )
-
-
 MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024
 
@@ -218,19 +201,6 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             f"{words.listed(suite.key for suite in affected_suites)}",
             Place(path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
-        )
-
-
-def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A note about the eval_config files that no suite uses."""
-    used_files = {suite.criteria_source.file for suite in suites}
-    names = sorted(path for path in tree.config_files - used_files if "eval_config." in path)
-    if idle := [path for path in names[:MOST_READ] if _holds(tree, path, b"criteria", b"metric")]:
-        yield errors.note(
-            "config-unused",
-            f"no evaluation file takes its criteria from {words.listed(f'`{path}`' for path in idle)}",
-            Place(idle[0]),
-            "Put it beside the evaluation files, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 

@@ -170,11 +170,10 @@ class Tree:
     sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). Files that are not
-    evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
-    ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
-    does not ignore. `near_names`: files with names similar to those of evaluation files or
-    criteria. `origins`: the walked folders and their .gitignore files; while these stay the same,
-    so do all lists."""
+    evaluated: `excluded` by globs; `ignored` by git. `other_json`, `other_yaml`, `other_python`:
+    the first files with other names that git does not ignore. `near_names`: files with names
+    similar to those of evaluation files or criteria. `origins`: the walked folders and their
+    .gitignore files; while these stay the same, so do all lists."""
 
     def __init__(
         self,
@@ -215,14 +214,13 @@ class Tree:
             used |= ignored & tracked
         ignored -= used
         self.config_files = _configs(used)
-        self.ignored_configs = frozenset(_configs(ignored))
         evaluation_files = used - self.config_files
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         self._exclude = tuple(exclude)
         excluded = set(filter(self.is_excluded, evaluation_files))
         self.evaluation_files = tuple(sorted(evaluation_files - excluded))
         self.excluded = tuple(sorted(excluded))
-        self.ignored = tuple(sorted(ignored - self.ignored_configs))
+        self.ignored = tuple(sorted(ignored - _configs(ignored)))
         self.agent_files = dict(sorted(self.agent_files.items()))
         for paths in (self.other_json, self.other_yaml, self.other_python, self.near_names):
             paths.sort()
