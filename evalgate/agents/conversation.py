@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
-from evalgate.formats.recordings import TurnEnd
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -47,6 +46,7 @@ from .protocol import (
     ToolCallMessage,
     ToolResultMessage,
     TraceMessage,
+    TurnEnd,
     TurnFailed,
 )
 from .worker_process import Mail, Phase, Step, Worker

@@ -8,18 +8,19 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, assert_never
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evalgate.formats import adk_shapes, agents_cli
-from evalgate.formats.adk_shapes import EventWire, StepEvent
-from evalgate.formats.recordings import SessionWire, TurnEnd, WorkerWire
+from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
     AgentDescription,
+    CallTime,
     Content,
     CriterionUse,
     FailureKind,
     Invocation,
     SessionInput,
+    Timings,
     TrialView,
 )
 from evalgate.model.conversation import Seconds as Duration
@@ -41,6 +42,54 @@ PROTOCOL = 1
 
 class ProtocolError(ValueError):
     """An invalid line of the protocol, with the reason."""
+
+
+class WorkerWire(BaseModel):
+    """A message of the worker; unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class SessionWire(WorkerWire):
+    """A message of one session."""
+
+    session: str
+
+
+class TurnTimings(WorkerWire):
+    """Seconds of wall time of a turn."""
+
+    total_s: Duration
+    model_s: Seconds = None
+    tool_s: Seconds = None
+    calls: list[CallTime] = Field(default_factory=list)
+
+    def to_model(self) -> Timings:
+        """The timings as a value."""
+        return Timings(
+            total_s=self.total_s,
+            model_s=self.model_s,
+            tool_s=self.tool_s,
+            calls=tuple(self.calls),
+        )
+
+
+class ModelCallWire(WorkerWire):
+    """The token usage in a model's response."""
+
+    usage_metadata: UsageWire
+    model_version: str = ""
+
+
+class TurnEnd(SessionWire):
+    """The turn has ended."""
+
+    type: Literal["turn_end"]
+    timings: TurnTimings | None = None
+    agents: list[AgentDetailsWire] = Field(default_factory=list)
+    model_calls: list[ModelCallWire] = Field(default_factory=list)
+    invocation_id: str = ""
+    state: JsonObject | None = None
 
 
 class Ready(WorkerWire):

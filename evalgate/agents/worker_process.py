@@ -14,7 +14,6 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
-from evalgate.formats.recordings import TurnEnd
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.isolation import Sandbox
@@ -46,6 +45,7 @@ from .protocol import (
     Stalled,
     Started,
     TraceMessage,
+    TurnEnd,
     TurnFailed,
     WorkerMessage,
 )

@@ -881,40 +881,28 @@ def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
 
 
 def _importable(file: str, graph: ImportGraph) -> tuple[str, str]:
-    """The folder from which to import a module, and its name there: the root or `src`, or the
-    deepest folder that is not an identifier. A module that imports by names from a folder above it
-    is imported from there, as one of a project in a folder; one whose top folder is named like an
-    installed package, from its own folder."""
+    """The folder from which to import a module, and its name there: the nearest one in which its
+    imports are found, or that of a project, else the root or `src`; for a module in a folder that
+    is named like an installed package, its own."""
     path = PurePosixPath(file.removesuffix("/__init__.py").removesuffix(".py"))
     folder = path.parent
     imports = graph.imports(file)
-    bare_names = {name for level, name in imports if not level}
-    for base in (folder, *folder.parents[:-1]):
-        names = bare_names - {path.name} if base == folder else bare_names
+    paths = [name.split(".") for level, name in imports if not level]
+    for base in (folder, *folder.parents):
         if graph.read(str(base / "__init__.py")) is None and any(
-            _in(str(base), name.split("."), graph.read) for name in names
+            _in(str(base), names, graph.read)
+            for names in paths
+            if base != folder or names[0] != path.name
         ):
             return str(base), ".".join(path.relative_to(base).parts)
-        if graph.read(str(base / "pyproject.toml")) is not None:
+        if base.name and graph.read(str(base / "pyproject.toml")) is not None:
             start = base / "src" if path.is_relative_to(base / "src") else base
             return str(start), ".".join(path.relative_to(start).parts)
-    place = str(PurePosixPath(file).parent)
     # `from smolagents import Agent` in a folder smolagents/ is of the installed package
-    is_shadowed = any(
-        not level and name.partition(".")[0] == path.parts[0] and not graph.modules(place, 0, name)
-        for level, name in imports
-    )
+    is_shadowed = path.parts[0] in graph.packages(file)
     if is_shadowed and graph.read(str(folder / "__init__.py")) is None:
         return str(folder), path.name
-    parts = path.parts
-    first = max(
-        (index + 1 for index, part in enumerate(parts[:-1]) if not part.isidentifier()),
-        default=int(parts[0] == "src" and len(parts) > 1),
-    )
     # `from ..words import` needs two folders to be packages
-    highest_level = max((level for level, _ in imports), default=0)
-    first = min(first, max(len(parts) - 1 - highest_level, 0))
-    is_package = highest_level > 0 or (graph.read(str(folder / "__init__.py")) is not None)
-    if first and parts[0] != "src" and not is_package:
-        return str(folder), path.name
-    return "/".join(parts[:first]) or ".", ".".join(parts[first:])
+    level = max((level for level, _ in imports), default=0)
+    first = int(path.parts[0] == "src" and len(path.parts) > level + 1)
+    return "/".join(path.parts[:first]) or ".", ".".join(path.parts[first:])

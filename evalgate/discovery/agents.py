@@ -598,21 +598,10 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
         origins.add(use.found_by)
         missing = missing_of(use, checkout)
         if missing is not None:
-            hint = missing.hint
-            text = str(use.options.get(driver.argument, "")) if use.driver == agents.DEFAULT else ""
-            # another driver may be meant: `comand:node agent.mjs`
-            name, colon, argument = text.partition(":")
-            if colon and len(name) > 1 and name.isidentifier():
-                nearest_driver = words.nearest(name, agents.DRIVERS)
-                hint = (
-                    f"Did you mean `{nearest_driver}:{argument}`?"
-                    if nearest_driver
-                    else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
-                )
             yield Problem(
                 severity=Severity.ERROR if missing.certain else Severity.WARNING,
                 code="agent-missing",
                 message=missing.message,
                 place=places("agents", int(rule[1]), missing.option) if places else None,
-                hint=hint,
+                hint=missing.hint,
             )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import PurePosixPath
-from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from evalgate import errors, formats
@@ -231,7 +229,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
     match error["type"]:
         case "extra_forbidden":
             message = f"`{use.name}` has no option `{option}`"
-            hint = _option_hint(str(path[-1]) if path else "", _names_at(spec.options, path[:-1]))
+            hint = _option_hint(option, spec.options.model_fields) if len(path) == 1 else ""
         case "missing":
             message = f"`{use.name}`: the option `{option}` is missing"
         case gate_file.REFUSED:
@@ -248,28 +246,6 @@ def _option(path: tuple[int | str, ...]) -> str:
     return "".join(
         f"[{step}]" if isinstance(step, int) else f".{step}" for step in path
     ).removeprefix(".")
-
-
-def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The field names of the model at `path` within `model`; empty if there is no model."""
-    current: type[BaseModel] | None = model
-    for step in path:
-        if isinstance(step, int) or current is None:
-            continue
-        info = next(
-            (field for name, field in current.model_fields.items() if step in (name, field.alias)),
-            None,
-        )
-        current = _model_in(info.annotation) if info else None
-    return list(current.model_fields) if current else []
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(
-        (model for argument in typing.get_args(annotation) if (model := _model_in(argument))), None
-    )
 
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}

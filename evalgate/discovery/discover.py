@@ -332,24 +332,16 @@ def _unheeded(
     tree = search.tree
     settings = search.settings
     rules = settings.gate_file
-    lookalikes = search.lookalikes
     all_suites = (*suites, *unread)
     is_whole = not settings.paths and not settings.grep
     yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
-    yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, all_suites)
     if is_whole:
-        yield from hints.passed_over_configs(tree, all_suites)
         yield from hints.misnamed_files(tree, run=search.keys)
     exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
     library_files = (file for library in search.libraries for file in library.files())
     files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
-    left_out_files = (file for row in formats.FORMATS.values() for file in row.excluded(tree))
-    yield from hints.pattern_problems(
-        settings,
-        files=files - lookalikes,
-        left_out=(*tree.excluded, *tree.ignored, *lookalikes, *left_out_files),
-    )
+    yield from hints.pattern_problems(settings, files=files - search.lookalikes)
     names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
     yield from hints.name_problems(settings, names=names) if is_whole else ()
 
@@ -582,15 +574,17 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
     """The sets reduced to cases whose id or first user text matches `pattern`; empty sets are
     dropped.
 
-    The pattern is a regular expression, or plain text if it is not a valid one; case is ignored.
-    Raises ConfigError if it cannot be searched for."""
+    The pattern is a regular expression; case is ignored. Raises ConfigError if it cannot be
+    searched for."""
     cases = [case for eval_set in sets.values() for case in eval_set.cases]
     texts = [text for case in cases for text in (case.case_id, opening_text(case))]
     try:
-        try:
-            hits = patterns.search(pattern, texts, flags=re.IGNORECASE)
-        except ValueError:
-            hits = patterns.search(re.escape(pattern), texts, flags=re.IGNORECASE)
+        hits = patterns.search(pattern, texts, flags=re.IGNORECASE)
+    except ValueError as error:
+        message = f"`grep`: {pattern[:200]!r} is not a regular expression: {error}"
+        raise ConfigError(
+            message, hint="Write `\\` before a character that means itself."
+        ) from None
     except patterns.SearchFailed as failure:
         raise ConfigError(f"`grep`: {failure}") from None
     of_cases = iter(zip(hits[::2], hits[1::2], strict=True))
@@ -649,11 +643,6 @@ def _unmatched(text: str, files: Files) -> Problem:
         return errors.error(
             "outside-root", message, hint="Use a path within the root, or change `root`."
         )
-    close = words.nearest(path, files.eval_files)
-    if close is None:
-        by_name = {PurePosixPath(key).name: key for key in files.eval_files}
-        name = words.nearest(PurePosixPath(path).name, by_name)
-        close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
     message = (
         f"the folder {text!r} holds no evaluation file"
@@ -661,7 +650,9 @@ def _unmatched(text: str, files: Files) -> Problem:
         else f"{text!r} matches no evaluation file"
     )
     all_files_text = f"Found {words.counted(len(files.eval_files), 'evaluation file')}: {words.listed(files.eval_files)}."
-    hint = f"Did you mean `{close}`?" if close else all_files_text if files.eval_files else ""
+    hint = words.did_you_mean(
+        path, files.eval_files, fallback=all_files_text if files.eval_files else ""
+    )
     return errors.error("selection-unmatched", message, hint=hint)
 
 

@@ -14,24 +14,14 @@ from evalgate.errors import NoEvaluationFile, NothingToDo, Place, Problem, error
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import plain, words
 from evalgate.values import grouped
-from . import criteria, walk
+from . import walk
 from .walk import Tree
 
-MOST_LOOKED_AT = 2_000
 
-
-def pattern_problems(
-    settings: Settings, *, files: Collection[str], left_out: Collection[str]
-) -> Iterator[Problem]:
-    """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation
-    file.
-
-    In a rule with several globs, exact file names are reported alone. `files`: all evaluation files
-    of the repository, whatever a run selects. `left_out`: excluded and git-ignored files, for
-    `exclude`. An `exclude` without a match may be a precaution: it is reported only if a similar
-    name exists."""
+def pattern_problems(settings: Settings, *, files: Collection[str]) -> Iterator[Problem]:
+    """A warning for each rule of `agents` and `suites` whose globs match no evaluation file.
+    `files`: all evaluation files of the repository, whatever a run selects."""
     gate_file = settings.gate_file
-    locate = settings.locate
     of_agents = [
         (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
     ]
@@ -39,23 +29,13 @@ def pattern_problems(
         (("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)
     ]
     for path, patterns in (*of_agents, *of_suites):
-        rule = f"`{path[0]}[{path[1]}]`"
-        if not _matches_any(patterns, files):
+        if not any(places.matches(file, patterns) for file in files):
             globs = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
-            yield _idle_rule(f"{rule}: {globs}", patterns, files, locate(*path))
-            continue
-        for index, pattern in enumerate(patterns):
-            if not _is_glob(pattern) and not _matches_any([pattern], files):
-                yield _idle_rule(f"{rule}: `{pattern}`", [pattern], files, locate(*path, index))
-    all_files = {*files, *left_out}
-    for index, pattern in enumerate(gate_file.exclude):
-        is_idle = not _matches_any([pattern.removeprefix("!")], all_files) and not _is_skipped(
-            pattern
-        )
-        if is_idle and _nearest_name(pattern, all_files):
-            yield _idle_rule(
-                f"`exclude`: `{pattern}`", [pattern], all_files, locate("exclude", index)
+            message = f"`{path[0]}[{path[1]}]`: {globs} matches no evaluation file, so the rule has no effect"
+            hint = words.did_you_mean(
+                "".join(patterns[:1]), files, fallback="`evalgate list` shows all files."
             )
+            yield errors.warning("rule-matches-nothing", message, settings.locate(*path), hint)
 
 
 def exact_names(gate_file: GateFile) -> frozenset[str]:
@@ -82,47 +62,6 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
 
 def _is_glob(pattern: str) -> bool:
     return any(sign in pattern for sign in "*?[!")
-
-
-def _matches_any(patterns: Sequence[str], files: Iterable[str]) -> bool:
-    return any(places.matches(path, patterns) for path in files)
-
-
-def _is_skipped(pattern: str) -> bool:
-    """True if the pattern is for folders that no walk enters."""
-    folders = [part for part in pattern.removeprefix("!").split("/") if part.strip("*")]
-    return any(part in walk.SKIPPED_FOLDERS or part.startswith(".") for part in folders)
-
-
-def _idle_rule(rule: str, patterns: Sequence[str], files: Iterable[str], place: Place) -> Problem:
-    nearest_file = next(filter(None, (_nearest_name(pattern, files) for pattern in patterns)), None)
-    hint = f"Did you mean `{nearest_file}`?" if nearest_file else "`evalgate list` shows all files."
-    return errors.warning(
-        "rule-matches-nothing",
-        f"{rule} matches no evaluation file, so the rule has no effect",
-        place,
-        hint,
-    )
-
-
-def _nearest_name(pattern: str, keys: Iterable[str]) -> str | None:
-    """The file, or the folder of files, that a glob probably means; None if there are too many
-    files to examine."""
-    keys = list(keys)
-    if len(keys) > MOST_LOOKED_AT:
-        return None
-    plain_text = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
-    paths = [PurePosixPath(key) for key in keys]
-    folders = {
-        str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."
-    }
-    files = {str(path): str(path) for path in paths}
-    names = {path.name: str(path) for path in paths}
-    for candidates in (files, folders) if plain_text.endswith(".json") else (folders, files):
-        if nearest_text := words.nearest(plain_text, candidates):
-            return candidates[nearest_text]
-    nearest_text = words.nearest(plain_text.rpartition("/")[2], names)
-    return names[nearest_text] if nearest_text else None
 
 
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})
@@ -156,23 +95,6 @@ def ignored_files(
             f"git ignores {words.listed(f'`{path}`' for path in missed_files)}, so {subject} not evaluated",
             Place(missed_files[0]),
             f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
-        )
-
-
-def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A warning for each git-ignored config that would otherwise be the nearest of a suite."""
-    ignored_paths = {
-        path
-        for path in tree.ignored_configs - tree.config_files
-        if path.endswith(criteria.ADK_CONFIG)
-    }
-    for path, affected_suites in _by_nearest(suites, lambda _: ignored_paths).items():
-        yield errors.warning(
-            "ignored-by-git",
-            f"git ignores `{path}`, so it is not read; other criteria apply to "
-            f"{words.listed(suite.key for suite in affected_suites)}",
-            Place(path),
-            "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 
@@ -218,19 +140,6 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             f"{words.listed(suite.key for suite in affected_suites)}",
             Place(path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
-        )
-
-
-def passed_over_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
-    """A note about the eval_config files that no suite uses."""
-    used_files = {suite.criteria_source.file for suite in suites}
-    names = sorted(path for path in tree.config_files - used_files if "eval_config." in path)
-    if idle := [path for path in names[:MOST_READ] if _holds(tree, path, b"criteria", b"metric")]:
-        yield errors.note(
-            "config-unused",
-            f"no evaluation file takes its criteria from {words.listed(f'`{path}`' for path in idle)}",
-            Place(idle[0]),
-            "Put it beside the evaluation files, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 

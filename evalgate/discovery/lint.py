@@ -24,8 +24,6 @@ from evalgate.model import (
 from evalgate.model.case import TRAJECTORY
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
-from evalgate.values import grouped
-from . import discover
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
@@ -47,29 +45,6 @@ def _case_names(cases: Sequence[Case]) -> str:
     return (
         f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
     )
-
-
-def identical_cases(suite: Suite) -> Iterator[Problem]:
-    """Cases with the same input and expectations: they count twice and add no information. One
-    warning."""
-    by_opening = grouped(
-        ((discover.opening_text(case), len(case.turns)), case) for case in suite.cases
-    )
-    identical: list[tuple[Case, Sequence[Case]]] = []
-    for similar_cases in by_opening.values():
-        several = similar_cases if len(similar_cases) > 1 else ()
-        by_content = grouped((_content(case), case) for case in several)
-        identical += ((first_case, copies) for first_case, *copies in by_content.values() if copies)
-    if identical:
-        message = words.listed(
-            (
-                f"{_case_names(copies)} {'is' if len(copies) == 1 else 'are'} identical to case {first_case.case_id}"
-                for first_case, copies in identical
-            ),
-            limit=5,
-        )
-        hint = "To repeat a case, use `runs`; a copy only counts twice."
-        yield errors.warning("identical-cases", message, _place_of(suite, identical[0][1][0]), hint)
 
 
 def silent_conversations(suite: Suite) -> Iterator[Problem]:
@@ -95,16 +70,6 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
 
 def _has_text(content: Content) -> bool:
     return bool(content.text(with_thoughts=True).strip())
-
-
-def _content(case: Case) -> str:
-    """The input and expectations of a case, without random ids of files."""
-    turns = [
-        (turn.user_content, turn.final_response, turn.tool_calls, turn.rubrics)
-        for turn in case.turns
-    ]
-    session = case.session and (case.session.app_name, case.session.user_id, case.session.state)
-    return repr((turns, case.scenario, session, case.rubrics, case.expects_state))
 
 
 STATE = "final_session_state"
@@ -413,7 +378,6 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
-    identical_cases,
     silent_conversations,
     starting_prompts,
     simulator_settings,
@@ -432,17 +396,10 @@ def lint(suites: Sequence[Suite], *, deviations: Deviations = OURS) -> tuple[Pro
 
     Unknown criteria are skipped: `discovery.criteria` reports them."""
     problems: list[Problem] = []
-    files: dict[str, list[str]] = {}
     reference_check = partial(references_missing, deviations=deviations)
     for suite in suites:
         for check in CHECKS:
             problems.extend((reference_check if check is references_missing else check)(suite))
-        files.setdefault(suite.eval_set.eval_set_id, []).append(suite.key)
-    for set_id, keys in files.items():
-        if len(keys) > 1 and set_id:
-            message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
-            hint = "evalgate identifies them by path; `adk eval` refuses to run them together."
-            problems.append(errors.warning("duplicate-set-id", message, Place(keys[1]), hint))
     # `adk web` makes sets without cases; a run of them alone would always pass
     report = errors.warning if any(suite.cases for suite in suites) else errors.error
     hint = "Add a case, delete the file, or exclude it in evalgate.yml."

@@ -78,20 +78,13 @@ class IgnoreRules:
         return False
 
 
-def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
-    """Rules from the text of a .gitignore. Lines that git itself would skip are notes."""
+def parse_rules(text: str) -> pathspec.GitIgnoreSpec:
+    """Rules from the text of a .gitignore, without invalid lines, which git skips, too."""
     lines = text.splitlines()
     try:
-        return places.compiled(lines), ()
+        return places.compiled(lines)
     except ValueError:
-        invalid_lines = [number for number, line in enumerate(lines) if not places.is_pattern(line)]
-    problems = []
-    for number in invalid_lines:
-        message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
-        problems.append(errors.note("bad-ignore-line", message, Place(file, number + 1)))
-    return places.compiled(
-        line for number, line in enumerate(lines) if number not in invalid_lines
-    ), tuple(problems)
+        return places.compiled(filter(places.is_pattern, lines))
 
 
 def read_checkout_rules(root: Path) -> str:
@@ -139,10 +132,7 @@ def visit(
                 text = Path(ignore_file.path).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 text = ""
-            spec, problems = parse_rules(text, file=f"{prefix}.gitignore")
-            for problem in problems:
-                tell(problem)
-            rules = IgnoreRules((*rules.layers, (prefix, spec)))
+            rules = IgnoreRules((*rules.layers, (prefix, parse_rules(text))))
         yield prefix, entries, rules
 
 
@@ -170,11 +160,10 @@ class Tree:
     sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). Files that are not
-    evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
-    ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
-    does not ignore. `near_names`: files with names similar to those of evaluation files or
-    criteria. `origins`: the walked folders and their .gitignore files; while these stay the same,
-    so do all lists."""
+    evaluated: `ignored` by git. `other_json`, `other_yaml`, `other_python`:
+    the first files with other names that git does not ignore. `near_names`: files with names
+    similar to those of evaluation files or criteria. `origins`: the walked folders and their
+    .gitignore files; while these stay the same, so do all lists."""
 
     def __init__(
         self,
@@ -202,9 +191,8 @@ class Tree:
         self._ignored_folders: list[str] = []
         used: set[str] = set()
         ignored: set[str] = set()
-        spec, problems = parse_rules(read_checkout_rules(root), file=".git/info/exclude")
-        self.problems += problems
-        self._walk("", IgnoreRules((("", spec),)), used, ignored)
+        checkout_rules = parse_rules(read_checkout_rules(root))
+        self._walk("", IgnoreRules((("", checkout_rules),)), used, ignored)
         for folder in extra_folders:
             prefix = "" if folder == "." else f"{folder}/"
             self._walk(prefix, IgnoreRules(), used, ignored)
@@ -215,14 +203,13 @@ class Tree:
             used |= ignored & tracked
         ignored -= used
         self.config_files = _configs(used)
-        self.ignored_configs = frozenset(_configs(ignored))
         evaluation_files = used - self.config_files
         evaluation_files.update(path for path in self.other_json if holds_set(root, path))
         self._exclude = tuple(exclude)
-        excluded = set(filter(self.is_excluded, evaluation_files))
-        self.evaluation_files = tuple(sorted(evaluation_files - excluded))
-        self.excluded = tuple(sorted(excluded))
-        self.ignored = tuple(sorted(ignored - self.ignored_configs))
+        self.evaluation_files = tuple(
+            sorted(path for path in evaluation_files if not self.is_excluded(path))
+        )
+        self.ignored = tuple(sorted(ignored - _configs(ignored)))
         self.agent_files = dict(sorted(self.agent_files.items()))
         for paths in (self.other_json, self.other_yaml, self.other_python, self.near_names):
             paths.sort()

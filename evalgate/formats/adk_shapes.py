@@ -405,12 +405,10 @@ class SessionEventWire(EventWire):
     long_running_tool_ids: list[str] | None = None
     actions: JsonObject | None = None
 
-    def step(self, *, final: bool | None = None) -> StepEvent:
-        """The event as a step. `final`: it is a final response; None: by ADK's rule."""
+    def step(self) -> StepEvent:
+        """The event as a step, which is a final response by ADK's rule."""
         fields = self.fields()
-        return StepEvent(
-            **fields, final=self._is_final(fields["content"]) if final is None else final
-        )
+        return StepEvent(**fields, final=self._is_final(fields["content"]))
 
     def _is_final(self, content: Content | None) -> bool:
         actions = self.actions or {}

@@ -81,10 +81,6 @@ class Format:
         in this format."""
         return ()
 
-    def excluded(self, tree: SearchedTree) -> tuple[str, ...]:
-        """The files of this format that are excluded."""
-        return ()
-
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> FormatFiles | None:

@@ -1,5 +1,5 @@
 """Recorded conversations: ADK's results and sessions, traces (agents-cli's, OpenTelemetry's),
-protocol messages, evaluation sets."""
+evaluation sets."""
 
 from __future__ import annotations
 
@@ -7,169 +7,46 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from evalgate.errors import Problem
-from evalgate.model import CallTime, Case, Content, Invocation, Timings, Transcript
-from evalgate.model.conversation import Seconds as Duration
-from evalgate.model.shapes import Seconds, to_fields, to_snake
+from evalgate.model import Case, Invocation, Transcript
+from evalgate.model.shapes import to_fields, to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
-from evalgate.values import Json, JsonObject, frozen_dataclass, without
+from evalgate.values import Json, frozen_dataclass
 from . import adk_shapes, agents_cli, base, json_source, repair
-from .adk_shapes import AgentDetailsWire, InvocationWire, StepEvent, UsageWire
+from .adk_shapes import InvocationWire
 from .json_source import JsonFault, JsonText, Path, Problems, Spot
 
 Recorded = list[tuple[str, Transcript]]
-_UNSAID = frozenset({
-    "hello", "ready", "bye", "fatal", "metric", "metric_result", "started", "tool_call", "tool_response", "tool_result",
-})  # fmt: skip
-
-
-class WorkerWire(BaseModel):
-    """A message of the worker; unknown keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
-
-
-class SessionWire(WorkerWire):
-    """A message of one session."""
-
-    session: str
-
-
-class TurnTimings(WorkerWire):
-    """Seconds of wall time of a turn."""
-
-    total_s: Duration
-    model_s: Seconds = None
-    tool_s: Seconds = None
-    calls: list[CallTime] = Field(default_factory=list)
-
-    def to_model(self) -> Timings:
-        """The timings as a value."""
-        return Timings(
-            total_s=self.total_s,
-            model_s=self.model_s,
-            tool_s=self.tool_s,
-            calls=tuple(self.calls),
-        )
-
-
-class ModelCallWire(WorkerWire):
-    """The token usage in a model's response."""
-
-    usage_metadata: UsageWire
-    model_version: str = ""
-
-
-class TurnEnd(SessionWire):
-    """The turn has ended."""
-
-    type: Literal["turn_end"]
-    timings: TurnTimings | None = None
-    agents: list[AgentDetailsWire] = Field(default_factory=list)
-    model_calls: list[ModelCallWire] = Field(default_factory=list)
-    invocation_id: str = ""
-    state: JsonObject | None = None
 
 
 def read_lines(text: str, problems: Problems) -> Recorded:
-    """Read protocol messages, one per line."""
-    messages: list[Any] = []
+    """Read JSON objects, one after another."""
+    values: list[Any] = []
     json_text = JsonText(text)
     try:
         offset = json_text.start()
         while offset < len(text):
-            messages.append(json_text.value(offset))
+            values.append(json_text.value(offset))
             offset = json_text.next_at(json_text.end)
     except JsonFault as fault:
         problems.fault(fault)
         return []
-    return read_items(messages, problems)
+    return read_items(values, problems)
 
 
 def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
-    """Read a list of protocol messages (with a `type`), of traces, of spans, or of an ADK session's
-    events."""
+    """Read a list of traces, of spans, or of an ADK session's events."""
     if row := base.format_of_traces(values):
         return row.read_traces(values, problems)
-    if all(isinstance(value, dict) and isinstance(value.get("type"), str) for value in values):
-        return _read_messages(values, problems)
     events = repair.read_events(values, Spot(problems))
     if not events or len(events) < len(values):
         return []
     return [("", Transcript(invocations=adk_shapes.turns_of(events)))]
-
-
-@dataclass(slots=True, kw_only=True)
-class _RecordedSession:
-    case_id: str
-    turns: list[Invocation] = field(default_factory=list)
-    user_content: Content | None = None
-    steps: list[StepEvent] = field(default_factory=list)
-    state: JsonObject | None = None
-    failed: bool = False
-
-
-def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
-    sessions: dict[str, _RecordedSession] = {}
-    for number, message in enumerate(messages):
-        name = str(message.get("session") or "")
-        if message["type"] == "start":
-            sessions[name] = _RecordedSession(case_id=str(message.get("case_id") or name))
-        elif message["type"] not in _UNSAID:
-            _add_message(
-                message,
-                sessions.setdefault(name, _RecordedSession(case_id=name)),
-                Spot(problems, (number,)),
-            )
-    return [
-        (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state))
-        for session in sessions.values()
-        if session.turns and not session.failed
-    ]
-
-
-def _add_message(message: Json, session: _RecordedSession, spot: Spot) -> None:
-    match message["type"]:
-        case "turn":
-            session.user_content = repair.read_content(
-                message.get("content"), spot.at("content"), role="user"
-            )
-            session.steps = []
-        case "event":
-            raw = without(message, ("session",))
-            event = repair.read_event(raw, spot)
-            if event is not None:
-                session.steps.append(event.step(final=message.get("final") is True))
-        case "turn_end":
-            raw = {key: value for key, value in message.items() if value is not None}
-            end = spot.validated(TurnEnd, raw | {"session": session.case_id})
-            if end is None:
-                session.failed = True
-                return
-            turn = adk_shapes.turn_of_steps(
-                session.user_content or Content(),
-                session.steps,
-                invocation_id=end.invocation_id,
-                agents=tuple(agent.to_model() for agent in end.agents),
-                timings=end.timings.to_model() if end.timings else None,
-            )
-            session.turns.append(turn)
-        case "turn_failed":
-            session.failed = True
-            reason = str(message.get("message") or "no reason given")[:200]
-            spot.warning("recorded-failure", f"the agent failed in this session: {reason}")
-        case "ended":
-            state = message.get("state")
-            session.state = state if isinstance(state, dict) else None
-        case _:
-            spot.error(
-                "unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message"
-            )
 
 
 # as OpenTelemetry's console exporter writes spans
@@ -210,8 +87,7 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     `{eval_case_results}`: the agent's actual turns (`actual_invocation`). `{events}`: an ADK
     session, named by its id. `{eval_cases}`: the expected conversation of each case, or its
     `actual_conversation` or trace if there is one. `{resourceSpans}`: a trace in OTLP's JSON. A
-    list, or one JSON object after another: protocol messages, traces, spans, or the events of one
-    session."""
+    list, or one JSON object after another: traces, spans, or the events of one session."""
     problems = Problems(text, file=file)
     first_line, _, other_lines = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
     is_json_lines = (

@@ -19,8 +19,6 @@ WHY_WIDTH = 300
 """The most characters of an agent's failure message."""
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
 """The beginning of a traceback's line with the error."""
-_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
-"""The messages of Python and SQLite for a missing file."""
 
 CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""
@@ -145,8 +143,7 @@ class AgentFailure:
     @property
     def summary(self) -> str:
         """One line, limited in length, without a full stop, such as `ModuleNotFoundError: No module
-        named 'foo'`. For a missing file, it adds the likely reason on the base: an earlier step
-        made the file in head's checkout only."""
+        named 'foo'`."""
         reason = self.message
         error = next(
             (line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), ""
@@ -157,10 +154,7 @@ class AgentFailure:
             reason = error or reason.partition("cannot be loaded: ")[2]
         elif self.kind in (FailureKind.START, FailureKind.EXITED) and error:
             reason = f"{reason}: {error}"
-        text = plain.clip_end(plain.one_line(reason).rstrip("."), WHY_WIDTH)
-        return (
-            f"{text} (its checkout has only committed files)" if _NO_FILE.search(reason) else text
-        )
+        return plain.clip_end(plain.one_line(reason).rstrip("."), WHY_WIDTH)
 
 
 Outcome: TypeAlias = Transcript | AgentFailure

@@ -7,13 +7,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from evalgate.values import frozen_dataclass
 from . import plain, words
 
 Mark: TypeAlias = Literal["=", "-", "+"]
+_MARKS: dict[str, Mark] = {" ": "=", "-": "-", "+": "+"}
+"""By the marks of a unified diff."""
 
 MAX_CHARACTERS = 3_000
 CONTEXT_LINES = 2
@@ -75,8 +78,8 @@ def compare(expected: str, actual: str) -> Wording:
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
-    """The lines of two texts, each a piece; equal lines are included only next to a change. A long
-    line is split at sentence ends."""
+    """The lines of two texts, each a piece; equal lines are included only next to a change, and
+    `[...]` for others between. A long line is split at sentence ends."""
     old_rows, new_rows = (_rows(plain.visible(text)) for text in (old_text, new_text))
     if _pairs(old_rows, new_rows) > MOST_PAIRS:
         return [
@@ -84,20 +87,12 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
             *(DiffPiece("+", row) for row in new_rows),
         ]
     pieces: list[DiffPiece] = []
-    next_row = 0
-    for group in SequenceMatcher(None, old_rows, new_rows, autojunk=False).get_grouped_opcodes(
-        CONTEXT_LINES
-    ):
-        skipped_count = group[0][1] - next_row
-        if skipped_count:
-            note = f"[... {words.counted(skipped_count, 'line')} left out ...]"
-            pieces.append(DiffPiece("=", note))
-        for tag, old_start, old_end, new_start, new_end in group:
-            mark: Mark = "=" if tag == "equal" else "-"
-            pieces += [DiffPiece(mark, row) for row in old_rows[old_start:old_end]]
-            if tag != "equal":
-                pieces += [DiffPiece("+", row) for row in new_rows[new_start:new_end]]
-        next_row = group[-1][2]
+    lines = unified_diff(old_rows, new_rows, n=CONTEXT_LINES, lineterm="")
+    for line in islice(lines, 2, None):  # after the names of the files
+        if line[0] in _MARKS:
+            pieces.append(DiffPiece(_MARKS[line[0]], line[1:]))
+        elif not line.startswith(("@@ -0", "@@ -1 ", "@@ -1,")):
+            pieces.append(DiffPiece("=", "[...]"))
     return pieces
 
 
@@ -133,16 +128,10 @@ def _gap(count: int) -> str:
 
 def _common(left: str, right: str) -> int:
     """The length of the common beginning."""
-    known_length = 0
-    most_length = min(len(left), len(right))
-    while known_length < most_length:
-        middle = (known_length + most_length + 1) // 2
-        known_length, most_length = (
-            (middle, most_length)
-            if left[known_length:middle] == right[known_length:middle]
-            else (known_length, middle - 1)
-        )
-    return known_length
+    pairs = enumerate(zip(left, right, strict=False))
+    return next(
+        (index for index, (one, other) in pairs if one != other), min(len(left), len(right))
+    )
 
 
 def _pairs(left: Sequence[str], right: Sequence[str]) -> int:

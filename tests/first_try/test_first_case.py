@@ -111,6 +111,9 @@ def test_an_agent_of_adk(tmp_path: Path, adk: str, desk: Mapping[str, str]) -> N
         ({"main.py": "class Desk:\n    def __init__(self, topic, model='m'):\n        self.topic = topic\n"
           "    def run(self, key=None):\n        return 'of ' + self.topic\n"},
          {"driver": "python", "call": "main:Desk.run"}),
+        # a folder that is no identifier
+        ({"my-desk/main.py": "def answer(text):\n    return 'yes ' + text\n"},
+         {"driver": "python", "call": "my-desk.main:answer"}),
         # what it imports lies beside it, and not at the root
         ({"backend/desk.py": "import words_of_desk\ndef answer(text):\n    return words_of_desk.YES + text\n",
           "backend/words_of_desk.py": "YES = 'yes '\n"},

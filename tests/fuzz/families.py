@@ -638,7 +638,7 @@ def _read_history(data: bytes) -> None:
         history.render_history(past)
         history.trends(past, {"m": 0.5})
     history.parse_names(data.decode("utf-8", "replace").splitlines())
-    walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE], file=".evalgateignore")
+    walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE])
 
 
 @functools.cache

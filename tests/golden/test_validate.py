@@ -122,7 +122,6 @@ REPOSITORIES = {
             "other",
             case("one"),
             case("one", "Something else"),
-            case("copy"),
             case("silent", said="  "),
             {"eval_id": "empty", "conversation": []},
         ),
@@ -178,13 +177,6 @@ REPOSITORIES = {
         "evals/a.evalset.json": evalset(
             "a", case("one", app="label"), case("two", "Hi", app="other")
         ),
-        "test_config.json": CONFIG,
-    },
-    # two files of one id
-    "set_ids": {
-        **BOT,
-        "a/x.evalset.json": evalset("x", case("one")),
-        "b/x.evalset.json": evalset("x", case("one")),
         "test_config.json": CONFIG,
     },
     # criteria within the gate file

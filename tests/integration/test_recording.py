@@ -235,7 +235,7 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         # what a server streams of a turn is without what it was asked
         (["a.test.json", "--from", "unasked.json"], None, "in turn 1 the user says nothing"),
         # two sessions, one name
-        (["a.test.json", "--from", "two.jsonl", "--case", "x"], None, "holds 2 sessions"),
+        (["a.test.json", "--from", "two.json", "--case", "x"], None, "holds 2 sessions"),
     ],
 )
 def test_what_cannot_be_recorded(
@@ -244,9 +244,12 @@ def test_what_cannot_be_recorded(
     (tmp_path / "log.json").write_text(session("hi"))
     (tmp_path / "empty.json").write_text('{"resourceSpans": []}')
     (tmp_path / "unasked.json").write_text(json.dumps(json.loads(session("hi"))["events"][1:]))
-    turn = {"type": "turn", "content": {"role": "user", "parts": [{"text": "hi"}]}}
-    messages = [{**each, "session": name} for name in "ab" for each in (turn, {"type": "turn_end"})]
-    (tmp_path / "two.jsonl").write_text("".join(json.dumps(each) + "\n" for each in messages))
+    turn = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "ok"}]},
+    }
+    cases = [{"eval_id": name, "conversation": [turn]} for name in "ab"]
+    (tmp_path / "two.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": cases}))
     if there:
         (tmp_path / "a.test.json").write_text(there)
     code, output = record(tmp_path, *arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import filterfalse, islice
+from itertools import filterfalse
 
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
@@ -166,12 +166,6 @@ class CesFormat(Format):
             and read.app_folder(path) in homes
         )
         return tuple(sorted(ces_files.union(filterfalse(tree.is_excluded, at_home))))
-
-    def excluded(self, tree: SearchedTree) -> tuple[str, ...]:
-        """See Format."""
-        paths = filter(tree.is_excluded, (*tree.other_yaml, *tree.other_json))
-        looked = islice(paths, MOST_SNIFFED)
-        return tuple(path for path in looked if kind_at(tree, path) is not None)
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]

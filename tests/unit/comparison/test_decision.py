@@ -308,19 +308,6 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(
             "installing a.txt failed: no",
         ),
         (FailureKind.RAISED, "word " * 200, "", "word " * 59 + "wo..."),
-        # a step of the job made the file, in head's checkout alone
-        (
-            FailureKind.RAISED,
-            "FileNotFoundError: [Errno 2] No such file or directory: 'a.db'",
-            "",
-            "FileNotFoundError: [Errno 2] No such file or directory: 'a.db' (its checkout has only committed files)",
-        ),
-        (
-            FailureKind.START,
-            "the agent 'bot' cannot be loaded: OperationalError: unable to open database file",
-            "File a\nsqlite3.OperationalError: unable to open database file",
-            "sqlite3.OperationalError: unable to open database file (its checkout has only committed files)",
-        ),
     ],
 )
 def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said: str) -> None:

@@ -61,19 +61,6 @@ def told(root, driver, found_by=NAMED, places=None, **options):
             "Agents of",
         ),
         ("adk", {"path": "a\0b"}, "no agent at", ""),
-        # a driver that there is not, as `--agent` may name it
-        (
-            "adk",
-            {"path": "comand:node agent.mjs"},
-            "no agent at",
-            "Did you mean `command:node agent.mjs`?",
-        ),
-        (
-            "adk",
-            {"path": "foo:bar"},
-            "no agent at",
-            "`foo` is not a known driver: adk, python, command,",
-        ),
         ("replay", {"path": "nope.json"}, "no recordings at `nope.json`", ""),
         (
             "replay",

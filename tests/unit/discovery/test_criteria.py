@@ -185,7 +185,7 @@ def test_a_criterion_with_an_error_is_kept_as_written():
         (
             {"judge_model_options": {"num_sample": 3}},
             "`tool_trajectory_avg_score` has no option `judge_model_options.num_sample`",
-            "Did you mean `num_samples`?",
+            "",
         ),
         (
             {"ignore_args": "maybe"},

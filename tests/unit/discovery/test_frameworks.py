@@ -32,7 +32,7 @@ from evalgate.discovery.agent_source import ImportGraph
         (
             "my-bot/bot.py",
             "from agents import Agent\ndesk = Agent(name='x')",
-            "openai-agents bot:desk my-bot",
+            "openai-agents my-bot.bot:desk",
         ),
         ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk"),
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
@@ -122,6 +122,12 @@ from evalgate.discovery.agent_source import ImportGraph
             "from smolagents import CodeAgent\ndesk = CodeAgent()",
             "smolagents bot:desk smolagents",
         ),
+        # a module that is named like its framework
+        (
+            "bots/crewai.py",
+            "from crewai import Crew\ncrew = Crew()",
+            "crewai bots.crewai:crew",
+        ),
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
         ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
@@ -190,9 +196,9 @@ CLERK = "from strands import Agent\nclerk = Agent()"
         # a package in a folder that is no identifier
         (
             {"my-bot/app/__init__.py": "", "my-bot/app/bot.py": CLERK},
-            ["strands app.bot:clerk my-bot"],
+            ["strands my-bot.app.bot:clerk"],
         ),
-        ({"my-bot/app/bot.py": MAIN}, ["strands app.bot:desk my-bot"]),
+        ({"my-bot/app/bot.py": MAIN}, ["strands my-bot.app.bot:desk"]),
         # what it imports lies in a folder above it
         (
             {
@@ -201,6 +207,15 @@ CLERK = "from strands import Agent\nclerk = Agent()"
                 "app/main.py": "",
             },
             ["strands llm.bot:clerk app"],
+        ),
+        # what it imports lies at the root, and a package in `src`
+        (
+            {"app/bot.py": f"from app.tools import look\n{CLERK}", "app/tools.py": ""},
+            ["strands app.bot:clerk"],
+        ),
+        (
+            {"src/desk/bot.py": CLERK, "src/desk/__init__.py": ""},
+            ["strands desk.bot:clerk src"],
         ),
         # neighbors that are imported by their bare names
         (
@@ -257,19 +272,6 @@ RUNNING = "from strands import Agent\ndef main():\n    Agent()('Hello')\nif __na
 def test_programs_that_ask_an_agent(sources: dict[str, str], found: list[str]) -> None:
     programs = agent_source.find_programs(sources, ImportGraph(sources.get))
     assert [f"{use.driver} {use.options['call']}" for use in programs] == found
-
-
-def test_the_agent_whose_module_imports_those_of_others_comes_first(tmp_path: Path) -> None:
-    agent = "from strands import Agent\ndesk = Agent()\n"
-    files = {
-        "answers.py": agent,
-        "manager.py": f"import answers, words\n{agent}",
-        "words.py": agent,
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    uses = candidates.find_agents(Settings(root=tmp_path))
-    assert [use.options["call"] for use in uses] == ["manager:desk", "words:desk", "answers:desk"]
 
 
 def test_a_program_comes_after_the_likeliest_agents(tmp_path: Path) -> None:

@@ -159,12 +159,16 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
         ("^th", {"y": ["three"]}),
         # what the user says first
         ("tell me", {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),
-        ("(", {}),  # not a regular expression: searched as it is
         ("nothing", {}),
     ],
 )
 def test_searching(sets, pattern, expected):
     assert ids(discover.find_cases(sets, pattern)) == expected
+
+
+def test_what_is_no_regular_expression_is_an_error(sets):
+    with pytest.raises(ConfigError, match=r"^`grep`: '\(' is not a regular expression: missing"):
+        discover.find_cases(sets, "(")
 
 
 def test_a_search_without_an_end_is_an_error(sets, monkeypatch):

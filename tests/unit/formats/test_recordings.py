@@ -305,83 +305,6 @@ def test_a_prompt_that_a_trace_repeats_is_one_turn():
     assert talk(parse({"eval_cases": [case]})) == [("hi", "yo")]
 
 
-# --- the protocol ---------------------------------------------------------------------------------
-
-LOG = [
-    {"type": "hello", "protocol": 1},
-    {"type": "start", "session": "1", "case_id": "c"},
-    {"type": "started", "session": "1"},
-    {"type": "turn", "session": "1", "content": says("user", "hi")},
-    {
-        "type": "event",
-        "session": "1",
-        "author": "a",
-        "content": {"parts": [{"function_call": {"name": "t"}}]},
-    },
-    {
-        "type": "event",
-        "session": "1",
-        "author": "a",
-        "content": says("model", "hello"),
-        "final": True,
-    },
-    {
-        "type": "turn_end",
-        "session": "1",
-        "timings": {"total_s": 1.5, "model_s": 1},
-        "agents": [{"name": "a", "instructions": "be kind"}],
-        "invocation_id": "i",
-    },
-    {"type": "ended", "session": "1", "state": {"k": 1}},
-]
-
-
-@pytest.mark.parametrize(
-    "text", [json.dumps(LOG), "\n".join(json.dumps(line) for line in LOG) + "\n"]
-)
-def test_protocol_messages_as_a_list_and_as_lines(text):
-    reading = parse(text)
-    [recording] = reading.recordings
-    [turn] = recording.transcript.invocations
-    assert (recording.case_id, talk(reading), reading.problems) == ("c", [("hi", "hello")], ())
-    assert turn.tool_calls == (ToolCall(name="t"),)
-    assert turn.timings is not None
-    assert (turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s) == (1.5, 1.0, None)
-    assert [agent.instructions for agent in turn.agents] == ["be kind"]
-    assert recording.transcript.final_state == {"k": 1}
-
-
-def test_without_a_case_id_the_session_names_the_case():
-    assert parse([LOG[3], *LOG[5:7]]).recordings[0].case_id == "1"
-
-
-def test_sessions_that_failed_are_told_and_left_out():
-    log = [
-        *LOG,
-        {"type": "turn", "session": "2", "content": says("user", "x")},
-        {"type": "turn_failed", "session": "2", "kind": "raised", "message": "boom"},
-    ]
-    reading = parse(log)
-    assert [recording.case_id for recording in reading.recordings] == ["c"]
-    assert [(p.code, p.severity) for p in reading.problems] == [
-        ("recorded-failure", Severity.WARNING)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ({"type": "what"}, "unknown-message"),
-        ({"type": "turn", "content": 3}, "wrong-type"),
-        ({"type": "event", "author": 3}, "wrong-type"),
-        ({"type": "turn_end", "timings": "fast"}, "wrong-type"),
-        ({"type": "turn_end", "agents": [{}]}, "missing-key"),
-    ],
-)
-def test_messages_that_cannot_be_read(message, code):
-    assert code in errors(parse([*LOG, message | {"session": "1"}]))
-
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -575,7 +498,7 @@ def test_a_file_is_split_in_either_spelling_and_behind_a_byte_order_mark():
         '{"eval_cases": []} x',
         '{"eval_cases": [{"eval_id": "a", "x": NaN}]}',
         '{"eval_cases": [{"eval_id": "\\ud800"}]}',
-        '{"type":"start"}\n{"type":"turn"}',  # one message a line
+        '{"author":"user"}\n{"author":"a"}',  # one event a line
     ],
 )
 def test_every_other_file_is_left_to_be_read_in_whole(text):

@@ -77,20 +77,14 @@ def test_an_agent_that_lies_about_its_tokens_is_no_crash() -> None:
     assert (usage.prompt_tokens, usage.candidates_tokens, usage.total_tokens) == (None, 7, None)
 
 
-def test_recorded_tokens_and_times_that_cannot_be_are_unknown_too() -> None:
+def test_recorded_tokens_that_cannot_be_are_unknown_too() -> None:
     lines = [
-        {"type": "start", "session": "s", "case_id": "c"},
-        {"type": "turn", "session": "s", "content": {"parts": [{"text": "hi"}]}},
-        {"type": "event", "session": "s", "author": "a", "final": True, "content": {"parts": [{"text": "x"}]},
-         "usage_metadata": {"total_token_count": 10**400}},
-        {"type": "turn_end", "session": "s", "timings": {"total_s": 1, "tool_s": 10**400}},
+        {"author": "user", "content": {"parts": [{"text": "hi"}]}},
+        {"author": "a", "content": {"parts": [{"text": "x"}]}, "usage_metadata": {"total_token_count": 10**400}},
     ]  # fmt: skip
     reading = parse_recordings("\n".join(map(json.dumps, lines)), file="r.jsonl")
     (recording,) = reading.recordings
     assert reading.problems == ()
-    (turn,) = recording.transcript.invocations
-    assert turn.timings is not None
-    assert turn.timings.tool_s is None
     assert budget.tokens_of(budget.calls_of(recording.transcript)) is None
 
 

@@ -84,7 +84,9 @@ def test_texts_that_differ_anywhere_show_it(before: str, after: str, one: str, o
         ("a", "", ["-a"]),
         ("same", "same", []),
         # of what is the same only what stands beside a change
-        ("1\n2\n3\n4\n5", "1\n2\n3\n4\n6", ["=[... 2 lines left out ...]", "=3", "=4", "-5", "+6"]),
+        ("1\n2\n3\n4\n5", "1\n2\n3\n4\n6", ["=[...]", "=3", "=4", "-5", "+6"]),
+        # lines that look like the head of a difference
+        ("@@ -1 @@\n--- a", "@@ -1 @@\n--- b", ["=@@ -1 @@", "---- a", "+--- b"]),
         # the sentences of a long line
         (
             f"{'b' * 200}. It is so. End.",
