@@ -11,7 +11,7 @@ from functools import partial
 
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Pieces, Question, Rows
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Event,
     Grade,
@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
+from evalgate.values import Json, frozen_dataclass, grouped
 from . import judged
 from .base import CriterionSpec, Verdicts
 from .judged import AnswerOptions, Inquiry, JudgedTurn
@@ -169,7 +169,6 @@ LABELS: Mapping[str, bool] = {
 }
 _REASONS = ("rationale", "reason")
 _EXCERPTS = ("supporting_excerpt", "contradicting_excerpt")
-_KEYS = frozenset({*_REASONS, *_EXCERPTS, "id", "sentence", "label"})
 
 # --- which sentences ------------------------------------------------------------------------------
 
@@ -330,7 +329,6 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
         text,
         key="label",
         labels=LABELS,
-        lines=_entries_of_lines,
         item_of=name_of,
         rationale_of=_rationale,
     )
@@ -344,18 +342,6 @@ def _rationale(entry: Json) -> str:
         if excerpt
     ]
     return " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
-
-
-def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines; each begins with its sentence or its id."""
-    entries: list[JsonObject] = []
-    block: JsonObject = {}
-    for key, value in [*prompting.verdict_lines(rows, keys=_KEYS, label="label"), ("sentence", "")]:
-        if key in ("id", "sentence") and (key in block or "label" in block):
-            entries.extend([block] if "label" in block else [])
-            block = {}
-        block[key] = value
-    return entries
 
 
 SPEC = CriterionSpec(

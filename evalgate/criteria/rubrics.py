@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Pieces, Question, Rows
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Grade,
     Invocation,
@@ -20,7 +20,7 @@ from evalgate.model import (
     Rubric,
     not_evaluated,
 )
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json
 from . import judged
 from .judged import Inquiry
 
@@ -29,7 +29,6 @@ LABELS: Mapping[str, bool] = {"yes": True, "no": False}
 _NAMES = ("id", "name", "rubric_id", "property_id")
 _TEXTS = ("property", "text", "rubric")
 _REASONS = ("rationale", "reasoning", "reason", "evidence")
-_KEYS = frozenset({*_NAMES, *_TEXTS, *_REASONS, "verdict"})
 
 
 class Subject(enum.Enum):
@@ -150,7 +149,6 @@ def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
         text,
         key="verdict",
         labels=LABELS,
-        lines=_entries_of_lines,
         item_of=lambda entry: _rubric_id(entry, rubrics),
         rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
     )
@@ -175,20 +173,6 @@ def _rubric_id(entry: Json, rubrics: Sequence[Rubric]) -> str | None:
     return prompting.first_quoted(
         entry, _TEXTS, {rubric.rubric_id: rubric.text for rubric in rubrics}
     )
-
-
-def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines; each ends with its verdict."""
-    entries: list[JsonObject] = []
-    block: JsonObject = {}
-    for key, value in prompting.verdict_lines(rows, keys=_KEYS, label="verdict"):
-        if key in ("id", "name", "property") and key in block:
-            block = {}
-        block[key] = value
-        if key == "verdict":
-            entries.append(block)
-            block = {}
-    return entries
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:

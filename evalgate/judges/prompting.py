@@ -328,9 +328,8 @@ def _part_label(part: Attachment) -> str:
 
 
 # A judge may quote the agent, so only its own words are a verdict: a reply that is exactly one
-# object, or an object that ends with the secret code. Any other object may be a quote. It counts
-# only if it is alone and its words do not occur in the judged text; a pass is asked about once more
-# (`Vote.sure`).
+# object, or an object that ends with the secret code. Any other object may be a quote, and does not
+# count: the judge is asked once more.
 
 LONGEST_REPLY = 200_000
 """Characters; a longer reply has no verdict."""
@@ -341,32 +340,21 @@ _THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
 _REASON_KEYS = ("rationale", "reasoning", "reason", "evidence")
 _WORD = re.compile(r"[^\W_]+")
-_MARKS = " \t\r\f\v>*_#`-\u2022\"'{,.)0123456789"
-_LINE_KEY = re.compile(r"[A-Za-z][A-Za-z _]{0,40}")
-_SEPARATORS = re.compile(r"[\s\-_]+")
 _LEADING = re.compile(r"^[\W_]+")
 _REASONED = re.compile(r"^([^,.;:(\u2013\u2014]*)[,.;:(\u2013\u2014]+(.*)$", re.DOTALL)
 _REASON = frozenset({"", "as", "because", "since"})
 _MARKUP = re.compile(r"[*`]+")
 
 
-Rows: TypeAlias = Sequence[tuple[str, str]]
-"""The lines of a reply with words, as key and value."""
-
-
 @frozen_dataclass
 class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
-    If they are not `sure` to be the judge's own, `prose` is the free text around them, and
-    `remainder` everything else in the reply. `has_other_code`: it ends with another code than the
-    message's, which no pass survives. `pieces`: the judged material, as far as it is known."""
+    Not `sure`: they may be quoted. `has_other_code`: it ends with another code than the message's,
+    which no pass survives. `pieces`: the judged material, as far as it is known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
-    in_lines: bool = False
-    prose: str = ""
-    remainder: str = ""
     has_other_code: bool = False
     pieces: Pieces = field(default_factory=dict)
 
@@ -383,15 +371,9 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def state(
-    text: str,
-    keys: frozenset[str],
-    *,
-    lines: Callable[[Rows], list[JsonObject]],
-    several: bool = False,
-) -> Statement:
-    """The entries of a reply with one of the keys: in JSON, else in the rows that `lines` reads;
-    `several`: the reply is a list."""
+def state(text: str, keys: frozenset[str], *, several: bool = False) -> Statement:
+    """The entries of a reply with one of the keys: a reply that is one JSON document, or its
+    objects that end with the code. `several`: the reply is a list."""
     question = text.question if isinstance(text, Reply) else None
     pieces = question.pieces if question else {}
     code = question.code if question else ""
@@ -399,72 +381,24 @@ def state(
     if text_parts is None:
         return Statement()
     body = _without_fence(text_parts[1].strip())
+    document = _parse_json(body)
+    if document is None:
+        coded_entries = [
+            _entries(json_object, keys, several=several)
+            for json_object in _objects(body)
+            if code and list(json_object.items())[-1:] == [("code", code)]
+        ]
+        is_one = all(entries == coded_entries[0] for entries in coded_entries)
+        return Statement(entries=coded_entries[0] if coded_entries and is_one else ())
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
-    document = _parse_json(body)
-    if document is not None:
-        has_code = bool(code) and isinstance(document, dict) and "code" in document
-        has_other_code = has_code and document["code"] != code
-        entries = () if _is_quoted(body, pieces) else _entries(document, keys, several=several)
-        return Statement(
-            entries=entries,
-            sure=not has_other_code and (has_code or not is_torn),
-            has_other_code=has_other_code,
-            pieces=pieces,
-        )
-    objects = [
-        (span, json_object, _entries(json_object, keys, several=several))
-        for span, json_object in _objects(body)
-    ]
-    coded_entries = [
-        entries
-        for _, json_object, entries in objects
-        if code and list(json_object.items())[-1:] == [("code", code)]
-    ]
-    if coded_entries:
-        is_one = all(candidate == coded_entries[0] for candidate in coded_entries)
-        return Statement(entries=coded_entries[0] if is_one else ())
-    verdict_objects = [candidate for candidate in objects if candidate[2]]
-    if not verdict_objects:
-        return _state_in_lines(body, keys, lines, pieces)
-    return _state_in_objects(body, verdict_objects, pieces, is_torn=is_torn)
-
-
-def _state_in_objects(
-    body: str,
-    verdict_objects: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
-    pieces: Pieces,
-    *,
-    is_torn: bool,
-) -> Statement:
-    """The verdicts of objects without the code (`verdict_objects`: span, object, entries). They
-    count if nothing else is said; a single one before or after a text may count."""
-    if not _has_words(_outside(body, [span for span, _, _ in verdict_objects])):
-        is_copied = any(
-            _is_quoted(body[start:end], pieces) or "code" in json_object
-            for (start, end), json_object, _ in verdict_objects
-        )
-        distinct_objects = (
-            verdict_objects[:1]
-            if all(json_object == verdict_objects[0][1] for _, json_object, _ in verdict_objects)
-            else verdict_objects
-        )
-        entries = (
-            [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
-        )
-        return Statement(entries=entries, sure=not is_torn, pieces=pieces)
-    (start, end), first_object, entries = verdict_objects[0]
-    surrounding_text = _outside(body, [(start, end)])
-    is_alone = (
-        len(verdict_objects) == 1
-        and "code" not in first_object
-        and not (_has_words(body[:start]) and _has_words(body[end:]))
-    )
+    has_code = bool(code) and isinstance(document, dict) and "code" in document
+    has_other_code = has_code and document["code"] != code
+    entries = () if _is_quoted(body, pieces) else _entries(document, keys, several=several)
     return Statement(
-        entries=entries if is_alone else (),
-        sure=False,
-        prose=surrounding_text,
-        remainder=surrounding_text,
+        entries=entries,
+        sure=not has_other_code and (has_code or not is_torn),
+        has_other_code=has_other_code,
         pieces=pieces,
     )
 
@@ -474,29 +408,6 @@ def _is_quoted(text: str, pieces: Pieces) -> bool:
     verdict."""
     letters = "".join(text.split())
     return any(letters in "".join(piece.split()) for piece in pieces.values())
-
-
-def _state_in_lines(
-    body: str,
-    keys: frozenset[str],
-    lines: Callable[[Rows], list[JsonObject]],
-    pieces: Pieces,
-) -> Statement:
-    rows = text_rows(body)
-    entries = lines(rows)
-    verdict_texts = {str(entry[key]) for entry in entries for key in keys if key in entry}
-    prose = "\n".join(value for key, value in rows if not key)
-    remaining_text = "\n".join(
-        f"{key}: {value}" for key, value in rows if key not in keys or value not in verdict_texts
-    )
-    return Statement(
-        entries=entries,
-        sure=False,
-        in_lines=True,
-        prose=prose,
-        remainder=remaining_text,
-        pieces=pieces,
-    )
 
 
 def _parse_json(body: str) -> Any:
@@ -531,8 +442,8 @@ def _without_fence(body: str) -> str:
     return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
-def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
-    """Every outermost JSON object within a text, with its span."""
+def _objects(text: str) -> list[JsonObject]:
+    """Every outermost JSON object within a text."""
     objects = []
     position = text.find("{")
     for _ in range(_MOST_STARTS):
@@ -540,7 +451,7 @@ def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
             break
         json_object, end = _object_at(text, position)
         if json_object is not None:
-            objects.append(((position, end), json_object))
+            objects.append(json_object)
         position = text.find("{", end)
     return objects
 
@@ -584,51 +495,10 @@ def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObje
     return []
 
 
-def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The text around the spans, one line per gap."""
-    ends = [0, *(end for _, end in spans)]
-    starts = [*(start for start, _ in spans), len(text)]
-    return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _has_words(text: str) -> bool:
-    """True if there are words besides a code fence's name."""
-    return any(match[0].casefold() != "json" for match in _WORD.finditer(text))
-
-
-def text_rows(text: str) -> list[tuple[str, str]]:
-    """The lines with words, as key and value: keys lowered with `_` for spaces, without list marks
-    and bold.
-
-    The key of prose is ""."""
-    rows = []
-    for line in text.splitlines():
-        key_text, colon, content = line.replace("\uff1a", ":", 1).partition(":")
-        key = key_text.lstrip(_MARKS).rstrip(" \t*_`\"'")
-        if colon and _LINE_KEY.fullmatch(key):
-            rows.append((_SEPARATORS.sub("_", key.lower()), content.strip()))
-        elif _has_words(line):
-            rows.append(("", line))
-    return rows
-
-
-def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
-    """The `key: value` lines of a reply on several items.
-
-    Empty if the line of a label is followed by a line without one of the `keys`: it is probably
-    quoted."""
-    if any(
-        key == label and next_key not in keys
-        for (key, _), (next_key, _) in itertools.pairwise(rows)
-    ):
-        return []
-    return [row for row in rows if row[0]]
-
-
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
     """Every object with `key`, at any depth; keys are lowered. Python's single-quoted form is read
     if JSON's is not found."""
-    objects = [json_object for _, json_object in _objects(text)]
+    objects = _objects(text)
     if not objects and "{" in text:
         json_object, _ = _object_at(_in_json(text[text.index("{") :]), 0)
         objects = [json_object] if json_object is not None else []
@@ -754,13 +624,7 @@ def parse_label(
     """The vote of a reply under the item "". Two different labels in one reply, or no label, are
     not a vote."""
 
-    def labels_at_ends(rows: Rows) -> list[JsonObject]:
-        # the first and the last line: a verdict in the middle may be quoted
-        reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
-        ends = [*rows[:1], *rows[1:][-1:]]
-        return [{**reasons, key: value} for key, value in ends if key in keys]
-
-    statement = state(text, frozenset(keys), lines=labels_at_ends)
+    statement = state(text, frozenset(keys))
     verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
     if not verdicts:
         return {}
@@ -773,9 +637,7 @@ def parse_label(
     ):
         label = " and ".join(quoted_value(value) for value, _ in verdicts[:3])
         return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    vote = vote_filter(statement, labels=labels, keys=keys)(
-        vote_of(verdicts[0][0], labels, rationale=rationale)
-    )
+    vote = own_vote(vote_of(verdicts[0][0], labels, rationale=rationale), statement, keys)
     return {} if vote is None else {"": vote}
 
 
@@ -799,78 +661,46 @@ def votes_by_item(
     *,
     key: str,
     labels: Mapping[str, bool],
-    lines: Callable[[Rows], list[JsonObject]],
     item_of: Callable[[Json], str | None],
     rationale_of: Callable[[Json], str],
 ) -> Mapping[str, Vote]:
     """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
-    on one item do not count. `lines`: see `state`.
+    on one item do not count.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
     counts."""
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = state(text, frozenset({key}), lines=lines, several=True)
-    vote_check = vote_filter(statement, labels=labels, keys=(key,))
+    statement = state(text, frozenset({key}), several=True)
     for entry in statement.entries:
         item = item_of(entry)
         vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
         earlier_vote = None if item is None else votes.get(item)
-        is_torn = is_torn or (
-            not statement.in_lines
-            and not vote.passed
-            and (item is None or earlier_vote is not None)
-        )
+        is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
             label = f"{earlier_vote.label} and {vote.label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = vote_check(vote)
+        checked_vote = own_vote(vote, statement, (key,))
         if item is not None and checked_vote is not None:
             votes[item] = checked_vote
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def vote_filter(
-    statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
-) -> Callable[[Vote], Vote | None]:
-    """A function that keeps a vote if it is the judge's own word: None for a probable quote, not
-    `sure` for a possible one."""
-    if statement.sure:
-        return lambda vote: vote
-    prose = _words_in(statement.prose)
-    remaining_words = _words_in(statement.remainder)
-    has_other_labels = any(
-        f"_{key}_{label}_" in remaining_words for key in keys for label in labels
-    )
-    prose_labels = {label for label in labels if f"_{label}_" in prose}
+def own_vote(vote: Vote, statement: Statement, keys: Sequence[str]) -> Vote | None:
+    """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
+    is."""
+    if statement.sure or vote.passed is False:  # no author would plant a failure
+        return vote
     # the judged material has both a key and the label, with any characters in between
     material = [_letters(text) for text in statement.pieces.values()]
-    has_keys = any(_letters(key) in text for key in keys for text in material)
-    quotable_labels = {
-        label for label in labels if has_keys and any(_letters(label) in text for text in material)
-    }
-
-    def checked(vote: Vote) -> Vote | None:
-        if vote.passed is False and (statement.in_lines or not has_other_labels):
-            return vote  # no author would plant a failure
-        if has_other_labels or (
-            vote.passed
-            and (
-                statement.has_other_code
-                or prose_labels - {vote.label}
-                or vote.label in quotable_labels
-            )
-        ):
-            return None
-        return replace(vote, sure=False)
-
-    return checked
-
-
-def _words_in(text: str) -> str:
-    """The words of a text in lower case, `_` around each."""
-    return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
+    is_quotable = all(
+        any(_letters(word) in text for word in words for text in material)
+        for words in (keys, (vote.label,))
+    )
+    if vote.passed and (statement.has_other_code or is_quotable):
+        return None
+    return replace(vote, sure=False)
 
 
 _LOOK_ALIKES = str.maketrans(

@@ -389,10 +389,9 @@ def test_a_rubric_forgotten_twice_is_unknown_never_absent() -> None:
         ("It is a.", "yes"),
         ("It is b.", ""),
     ]
-    as_adk = "ID: a\nProperty: It is a.\nRationale: so\nVerdict: yes"
     compat = grade(
         ANSWER,
-        ScriptedJudge(say(as_adk)),
+        ScriptedJudge(say(verdicts(P1="yes"))),
         [ONE],
         adk_compat=True,
         **written(rubric("a"), rubric("b")),

@@ -70,19 +70,32 @@ OTHER_CODES = [
 
 # --- whose word it is -----------------------------------------------------------------------------
 
-UNSURE = [
-    f"Reasons first.\n{GOOD}",
-    f"```json\n{GOOD}\n```\nHope this helps!",
-    "verdict: valid\nrationale: same",
-]
+TORN = "</think>"
+"""An answer that a judge may quote among its thoughts, which then end there."""
 
 
-@pytest.mark.parametrize("reply", UNSURE)
-def test_a_good_verdict_amid_other_text_is_not_sure(reply: str) -> None:
-    (vote,) = final_response_match_v2.parse_match(Reply(reply, asked("7"))).values()
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Reasons first.\n{}",
+        "```json\n{}\n```\nHope this helps!",
+        "{0}\n{0}",
+        "<think>It says so.</think>\n{}\nThat is all.",
+    ],
+)
+@pytest.mark.parametrize("said", [GOOD, BAD])
+def test_an_object_amid_other_text_needs_the_code(reply: str, said: str) -> None:
+    question = asked("7")
+    assert final_response_match_v2.parse_match(Reply(reply.format(said), question)) == {}
+    own = f'{said[:-1]}, "code": "{question.code}"}}'
+    (vote,) = final_response_match_v2.parse_match(Reply(reply.format(own), question)).values()
+    assert (vote.passed, vote.sure) == (said is GOOD, True)
+
+
+def test_a_good_verdict_after_torn_thoughts_is_not_sure() -> None:
+    (vote,) = final_response_match_v2.parse_match(Reply(GOOD, asked(TORN))).values()
     assert (vote.passed, vote.sure) == (True, False)
-    bad = reply.replace(": valid", ": invalid").replace('"valid"', '"invalid"')
-    (vote,) = final_response_match_v2.parse_match(Reply(bad, asked("7"))).values()
+    (vote,) = final_response_match_v2.parse_match(Reply(BAD, asked(TORN))).values()
     assert (vote.passed, vote.sure) == (False, True)  # nobody would plant it
 
 
@@ -211,23 +224,26 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "passed", "calls"),
+    ("answer", "first", "second", "passed", "calls"),
     [
-        (GOOD, "", True, 1),
-        (f"Reasons.\n{BAD}", "", False, 1),
-        (f"Reasons.\n{GOOD}", GOOD, True, 2),
-        (f"Reasons.\n{GOOD}", BAD, False, 2),  # it was a quote
-        (f"Reasons.\n{GOOD}", f"Reasons.\n{GOOD}", True, 2),  # says it twice
-        *((reply, reply, None, 2) for reply in OTHER_CODES),
-        (OTHER_CODES[0], GOOD, True, 2),  # it copied the code wrongly, once
-        (f"Reasons.\n{GOOD}", "It is wrong.", None, 2),
-        ("It is wrong.", BAD, False, 2),
-        (f"{GOOD}\n{BAD}", BAD, False, 2),  # two verdicts
-        ('{"verdict": "partially valid"}', "", None, 1),  # the judge did speak
+        ("7", GOOD, "", True, 1),
+        ("7", f"Reasons.\n{BAD}", BAD, False, 2),
+        ("7", f"Reasons.\n{GOOD}", GOOD, True, 2),
+        ("7", f"Reasons.\n{GOOD}", BAD, False, 2),  # it was a quote
+        ("7", f"Reasons.\n{GOOD}", f"Reasons.\n{GOOD}", None, 2),
+        *(("7", reply, reply, None, 2) for reply in OTHER_CODES),
+        ("7", OTHER_CODES[0], GOOD, True, 2),  # it copied the code wrongly, once
+        ("7", "It is wrong.", BAD, False, 2),
+        ("7", f"{GOOD}\n{BAD}", BAD, False, 2),  # two verdicts
+        ("7", '{"verdict": "partially valid"}', "", None, 1),  # the judge did speak
+        (TORN, BAD, "", False, 1),
+        (TORN, GOOD, GOOD, True, 2),  # says it twice
+        (TORN, GOOD, BAD, False, 2),  # it was a quote
+        (TORN, GOOD, "It is wrong.", None, 2),
     ],
 )
 def test_what_is_not_sure_is_asked_about_once_more(
-    first: str, second: str, passed: bool | None, calls: int
+    answer: str, first: str, second: str, passed: bool | None, calls: int
 ) -> None:
     prompts = []
 
@@ -237,7 +253,7 @@ def test_what_is_not_sure_is_asked_about_once_more(
 
     judge = ScriptedJudge(say)
     held = panel(judge)
-    question = asked("7")
+    question = asked(answer)
     asking = Inquiry(criterion="final_response_match_v2", panel=held, options=JudgedOptions())
     ballot = judged.sampled(
         asking, question, parse=final_response_match_v2.parse_match, num_samples=1
@@ -250,24 +266,25 @@ def test_what_is_not_sure_is_asked_about_once_more(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "passed", "calls"),
+    ("answer", "first", "second", "passed", "calls"),
     [
-        (GOOD, "", True, 1),
-        (f"Reasons.\n{BAD}", "", False, 1),
-        (f"Reasons.\n{GOOD}", f"Reasons.\n{GOOD}", True, 2),
-        (f"Reasons.\n{GOOD}", BAD, False, 2),  # it was a quote
-        (f"Reasons.\n{GOOD}", "It is wrong.", None, 2),
-        ("It is wrong.", GOOD, None, 1),  # passed over: no vote, as in ADK
+        ("7", GOOD, "", True, 1),
+        ("7", f"Reasons.\n{BAD}", BAD, None, 1),  # passed over: no vote, as in ADK
+        ("7", "It is wrong.", GOOD, None, 1),
+        (TORN, BAD, "", False, 1),
+        (TORN, GOOD, GOOD, True, 2),
+        (TORN, GOOD, BAD, False, 2),  # it was a quote
+        (TORN, GOOD, "It is wrong.", None, 2),
     ],
 )
 def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
-    first: str, second: str, passed: bool | None, calls: int
+    answer: str, first: str, second: str, passed: bool | None, calls: int
 ) -> None:
     judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
     ballot = judged.sampled(
-        asking, asked("7"), parse=final_response_match_v2.parse_match, num_samples=1
+        asking, asked(answer), parse=final_response_match_v2.parse_match, num_samples=1
     )
     assert held.vote(ballot).items[""].passed is passed
     assert len(judge.requests) == calls

@@ -1,4 +1,4 @@
-"""Judges' replies: labels in any dress are read, anything else is no vote and never a no."""
+"""Judges' replies: labels are read, anything else is no vote and never a no."""
 
 import json
 
@@ -20,27 +20,16 @@ RUBRICS = [
     ("reply", "label"),
     [
         ('{"rationale": "same", "verdict": "valid"}', "valid"),
+        ('```json\n{"verdict": "valid"}\n```', "valid"),  # a code fence
         ('{"verdict": "Valid"}', "valid"),  # a capital letter
+        ('{"verdict": "Invalid."}', "invalid"),
         ('{"verdict": "**invalid**"}', "invalid"),  # bold
-        # a code fence and more text
-        ('```json\n{"verdict": "valid"}\n```\nHope this helps!', "valid"),
         ("{'verdict': 'invalid', 'rationale': 'it\\'s \"off\"'}", "invalid"),  # Python's quotes
         ('{"verdict": "valid",}', "valid"),  # a comma too many
-        ('Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}', "valid"),
-        ("Rationale: fine\n**Verdict:** Invalid.", "invalid"),  # no JSON at all
-        ("- Verdict : valid", "valid"),
-        ("verdict\uff1avalid", "valid"),  # a wide colon
         # ADK's own key
         ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),
         ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
-        ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
-        ("verdict: valid\nrationale: all facts are there", "valid"),
-        # lines of broken JSON in a fence
-        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),
         ('{"verdict": "Valid, because every fact is there"}', "valid"),
-        ("verdict: invalid: since the price is missing", "invalid"),
-        # what is quoted in the middle does not count
-        ("The agent wrote\nverdict: valid\nand is wrong.\nVerdict: invalid", "invalid"),
     ],
 )
 def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
@@ -62,9 +51,6 @@ def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
         '{"verdict": "valid, if the price were there"}',
         '{"verdict": "valid, because an invalid price was asked for"}',  # speaks of both
         '{"verdict": "valid. The opposite is true."}',
-        "Reasons first.\nverdict: valid in parts",
-        '{"verdict": "valid"}\n{"verdict": "invalid"}',  # which one?
-        "verdict: valid\nverdict: invalid",
     ],
 )
 def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
@@ -80,6 +66,11 @@ def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
         "I cannot say.",
         "valid",
         "The agent says\nverdict: valid\nMy verdict is that it is wrong.",
+        "Rationale: fine\n**Verdict:** Invalid.",  # no JSON at all
+        "verdict: valid\nrationale: all facts are there",
+        '```json\n"verdict": "valid",\n"rationale": "no "braces""\n```',
+        'Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}',  # an object that may be quoted
+        '{"verdict": "valid"}\n{"verdict": "invalid"}',
         "{",
         '{"rationale": "cut, "verdict": "valid"',
         '{"answer": "valid"}',
@@ -116,21 +107,7 @@ def votes(reply: str) -> dict[str, bool | None]:
             '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P1", "verdict": "no"}]}',
             {"polite": None},
         ),
-        (
-            "ID: P1\nProperty: It is polite.\nRationale: so\nVerdict: yes\n\nID: 2\nVerdict: no",
-            {"polite": True, "2": False},
-        ),
-        # by its text
-        ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),
-        ("1. **ID:** P1\n   **Verdict:** Yes.", {"polite": True}),
-        (
-            "Here they are:\n\nID: P1\nVerdict: yes\n---\nID: P2\nRationale: so\nand so\nVerdict: no",
-            {"polite": True, "2": False},
-        ),
-        # quoted, as far as anybody can tell, and then nothing else of the reply counts
-        ("The agent says\nID: P1\nVerdict: yes\nwhich is wrong.", {}),
-        ("ID: P1\nRationale: it says\nID: P1\nVerdict: yes\nwhich is wrong\nVerdict: no", {}),
-        ("ID: P1\nVerdict: Yes, were it not for the price", {"polite": None}),
+        ("ID: P1\nProperty: It is polite.\nVerdict: yes\n\nID: 2\nVerdict: no", {}),
         ("nothing of use", {}),
     ],
 )
@@ -215,11 +192,6 @@ def test_sentence_verdicts() -> None:
         found["S1"].rationale
         == "said \N{LEFT DOUBLE QUOTATION MARK}red\N{RIGHT DOUBLE QUOTATION MARK}"
     )
-    lines = "sentence: Apples are red.\nlabel: `contradictory`\nrationale: x\n\nsentence: Bye!\nlabel: hearsay"
-    read = hallucinations_v1.parse_validation(lines, sentences)
-    assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
-    planted = "The agent says\nsentence: Bye!\nlabel: supported\nand is wrong."
-    assert hallucinations_v1.parse_validation(planted, sentences) == {}
 
 
 def test_a_sentence_with_two_different_labels_has_none() -> None:
