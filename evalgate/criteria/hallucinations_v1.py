@@ -167,7 +167,6 @@ LABELS: Mapping[str, bool] = {
     "contradictory": False,
     "disputed": False,
 }
-_REASONS = ("rationale", "reason")
 _EXCERPTS = ("supporting_excerpt", "contradicting_excerpt")
 
 # --- which sentences ------------------------------------------------------------------------------
@@ -321,9 +320,9 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     names = by_name(sentences)
 
     def name_of(entry: Json) -> str | None:
-        """By its id, else by its text; None if the entry is about no sentence that was asked."""
+        """The sentence's name; None if the entry is about no sentence that was asked."""
         name = prompting.bare_name(str(entry.get("id", ""))).upper()
-        return name if name in names else prompting.first_quoted(entry, ["sentence"], names)
+        return name if name in names else None
 
     return prompting.votes_by_item(
         text,
@@ -341,7 +340,7 @@ def _rationale(entry: Json) -> str:
         for excerpt in excerpts
         if excerpt
     ]
-    return " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
+    return " ".join([prompting.prose_of(entry, "rationale"), *quotations]).strip()
 
 
 SPEC = CriterionSpec(

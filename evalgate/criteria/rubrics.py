@@ -6,7 +6,6 @@ name is the id of another rubric, all rubrics have other names."""
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from evalgate.judges import prompting
@@ -26,9 +25,6 @@ from .judged import Inquiry
 
 VERSION = "2"
 LABELS: Mapping[str, bool] = {"yes": True, "no": False}
-_NAMES = ("id", "name", "rubric_id", "property_id")
-_TEXTS = ("property", "text", "rubric")
-_REASONS = ("rationale", "reasoning", "reason", "evidence")
 
 
 class Subject(enum.Enum):
@@ -150,29 +146,18 @@ def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
         key="verdict",
         labels=LABELS,
         item_of=lambda entry: _rubric_id(entry, rubrics),
-        rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
+        rationale_of=lambda entry: prompting.prose_of(entry, "rationale", "evidence"),
     )
 
 
 def _rubric_id(entry: Json, rubrics: Sequence[Rubric]) -> str | None:
-    """The id of an entry's rubric, by name, id or text, in this order; None if the entry is about
-    no rubric that was asked."""
+    """The id of an entry's rubric, which it gives by its name or id; None if the entry is about no
+    rubric that was asked."""
     ids = [rubric.rubric_id for rubric in rubrics]
-    id_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
-    # a lowercase id counts if no other rubric has the same one
-    counts = Counter(map(str.casefold, ids))
-    id_by_spelling = {name.casefold(): name for name in ids if counts[name.casefold()] == 1}
-    id_by_spelling |= {name: name for name in ids}
-    for written_name in (str(entry[key]) for key in _NAMES if key in entry):
-        word = prompting.bare_name(written_name)
-        if word in id_by_name:
-            return id_by_name[word]
-        for spelling in (written_name.strip(), word, written_name.strip().casefold()):
-            if spelling in id_by_spelling:
-                return id_by_spelling[spelling]
-    return prompting.first_quoted(
-        entry, _TEXTS, {rubric.rubric_id: rubric.text for rubric in rubrics}
-    )
+    ids_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
+    written_name = str(entry.get("id", ""))
+    rubric_id = ids_by_name.get(prompting.bare_name(written_name), written_name)
+    return rubric_id if rubric_id in ids else None
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:

@@ -414,13 +414,11 @@ def _parse_json(body: str) -> Any:
     """The object, or the list of objects, in a text without anything else; None otherwise."""
     if body[:1] not in ("{", "["):
         return None
-    for json_text in (body, _in_json(body)):
-        try:
-            document = _DECODER.decode(json_text)
-        except (ValueError, RecursionError):
-            continue
-        return None if shapes.is_deep(document, levels=_MOST_LEVELS) else document
-    return None
+    try:
+        document = _DECODER.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return None if shapes.is_deep(document, levels=_MOST_LEVELS) else document
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
@@ -496,13 +494,8 @@ def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObje
 
 
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object with `key`, at any depth; keys are lowered. Python's single-quoted form is read
-    if JSON's is not found."""
-    objects = _objects(text)
-    if not objects and "{" in text:
-        json_object, _ = _object_at(_in_json(text[text.index("{") :]), 0)
-        objects = [json_object] if json_object is not None else []
-    return [entry for json_object in objects for entry in _entries_with(json_object, key)]
+    """Every object with `key`, at any depth; keys are lowered."""
+    return [entry for json_object in _objects(text) for entry in _entries_with(json_object, key)]
 
 
 def _entries_with(node: Any, key: str) -> Iterator[JsonObject]:
@@ -557,62 +550,10 @@ def quoted_value(value: Any) -> str:
     return plain.clip_end(" ".join(text.split()), 60)
 
 
-_PLAIN = str.maketrans(
-    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"}
-)
-
-
 def bare_name(name: str) -> str:
     """The name without quotes, emphasis, brackets or final period that a judge may have added, in
     lower case."""
     return name.strip(" *_`\"'[].:").casefold()
-
-
-def first_quoted(entry: Json, keys: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """The name of the text that the entry has under one of the keys; None: of none."""
-    quote = plain_text(prose_of(entry, *keys))
-    names = (name for name, text in texts.items() if plain_text(text) == quote)
-    return next(names, None) if quote else None
-
-
-def plain_text(text: str) -> str:
-    """A rubric's text without the changes of models that repeat it: quotes, dashes, blanks,
-    markdown, case."""
-    normalized = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    return re.sub(r"\s+", " ", normalized).strip(" *_`#>-\u2022\"'").lower()
-
-
-def _in_json(text: str) -> str:
-    """JSON for Python's spelling: single quotes, True, None, a comma before a closing bracket.
-    Empty if a quote is not closed."""
-    tokens = []
-    position = 0
-    while position < len(text):
-        token = _TOKEN.match(text, position)
-        if token is None:
-            return ""
-        tokens.append(_json_form(token[0]))
-        position = token.end()
-    return "".join(tokens)
-
-
-def _json_form(token: str) -> str:
-    if token.startswith("'"):
-        content = re.sub(
-            r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL
-        )
-        return f'"{content}"'
-    if token.startswith('"'):
-        return token
-    json_text = re.sub(r"\b(True|False|None)\b", lambda match: _PYTHON[match[0]], token)
-    return re.sub(r",(?=\s*+[}\]])", "", json_text)
-
-
-_TOKEN = re.compile(
-    r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL
-)
-_ESCAPES = {"\\'": "'", '"': '\\"'}
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 # --- the judge's own words ------------------------------------------------------------------------

@@ -24,8 +24,6 @@ RUBRICS = [
         ('{"verdict": "Valid"}', "valid"),  # a capital letter
         ('{"verdict": "Invalid."}', "invalid"),
         ('{"verdict": "**invalid**"}', "invalid"),  # bold
-        ("{'verdict': 'invalid', 'rationale': 'it\\'s \"off\"'}", "invalid"),  # Python's quotes
-        ('{"verdict": "valid",}', "valid"),  # a comma too many
         # ADK's own key
         ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),
         ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
@@ -66,6 +64,8 @@ def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
         "I cannot say.",
         "valid",
         "The agent says\nverdict: valid\nMy verdict is that it is wrong.",
+        "{'verdict': 'valid'}",  # Python's quotes
+        '{"verdict": "valid",}',  # a comma too many
         "Rationale: fine\n**Verdict:** Invalid.",  # no JSON at all
         "verdict: valid\nrationale: all facts are there",
         '```json\n"verdict": "valid",\n"rationale": "no "braces""\n```',
@@ -100,6 +100,7 @@ def votes(reply: str) -> dict[str, bool | None]:
         # P1 was passed over, and nothing is made up
         ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),
         ('{"verdicts": [{"id": "P3", "verdict": "yes"}]}', {}),  # of nobody
+        ('{"verdicts": [{"name": "P1", "text": "It is polite.", "verdict": "yes"}]}', {}),
         # a word on the whole, which nobody asked for, hides none on the parts
         ('{"verdict": "yes", "verdicts": [{"id": "P2", "verdict": "no"}]}', {"2": False}),
         ('{"verdicts": [{"id": "P1", "verdict": "maybe"}]}', {"polite": None}),
