@@ -340,10 +340,6 @@ _THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
 _REASON_KEYS = ("rationale", "reasoning", "reason", "evidence")
 _WORD = re.compile(r"[^\W_]+")
-_LEADING = re.compile(r"^[\W_]+")
-_REASONED = re.compile(r"^([^,.;:(\u2013\u2014]*)[,.;:(\u2013\u2014]+(.*)$", re.DOTALL)
-_REASON = frozenset({"", "as", "because", "since"})
-_MARKUP = re.compile(r"[*`]+")
 
 
 @frozen_dataclass
@@ -520,17 +516,10 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
     if _NUMBER.fullmatch(value):  # `4.0` is the label 4
         number = f"{float(value):g}"
         return number if number in labels else None
-    text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
-    label_text, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition(
-        "\n"
-    )
-    word, reason_words = ("_".join(_WORD.findall(part)) for part in (label_text, reason))
-    is_ambiguous = any(f"_{label}_" in f"_{reason_words}_" for label in labels if label != word)
-    return (
-        None
-        if word not in labels or is_ambiguous or reason_words.partition("_")[0] not in _REASON
-        else word
-    )
+    text = "_".join(_WORD.findall(unicodedata.normalize("NFKC", value).casefold()))
+    word, _, reason = text.partition("_because_")
+    is_ambiguous = any(f"_{label}_" in f"_{reason}_" for label in labels if label != word)
+    return word if word in labels and not is_ambiguous else None
 
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}(\.[0-9]{1,9})?\s*")
