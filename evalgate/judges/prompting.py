@@ -335,10 +335,8 @@ LONGEST_REPLY = 200_000
 """Characters; a longer reply has no verdict."""
 _MOST_STARTS = 200
 _MOST_LEVELS = 20
-_MOST_WRAPS = 5
 _THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
-_REASON_KEYS = ("rationale", "reasoning", "reason", "evidence")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -367,8 +365,8 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def state(text: str, keys: frozenset[str], *, several: bool = False) -> Statement:
-    """The entries of a reply with one of the keys: a reply that is one JSON document, or its
+def state(text: str, key: str, *, several: bool = False) -> Statement:
+    """The entries of a reply with the key: a reply that is one JSON document, or its
     objects that end with the code. `several`: the reply is a list."""
     question = text.question if isinstance(text, Reply) else None
     pieces = question.pieces if question else {}
@@ -380,7 +378,7 @@ def state(text: str, keys: frozenset[str], *, several: bool = False) -> Statemen
     document = _parse_json(body)
     if document is None:
         coded_entries = [
-            _entries(json_object, keys, several=several)
+            _entries(json_object, key, several=several)
             for json_object in _objects(body)
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
@@ -390,7 +388,7 @@ def state(text: str, keys: frozenset[str], *, several: bool = False) -> Statemen
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
     has_code = bool(code) and isinstance(document, dict) and "code" in document
     has_other_code = has_code and document["code"] != code
-    entries = () if _is_quoted(body, pieces) else _entries(document, keys, several=several)
+    entries = () if _is_quoted(body, pieces) else _entries(document, key, several=several)
     return Statement(
         entries=entries,
         sure=not has_other_code and (has_code or not is_torn),
@@ -463,30 +461,12 @@ def _object_at(text: str, position: int) -> tuple[JsonObject | None, int]:
     return (json_object, end) if is_object else (None, position + 1)
 
 
-def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
-    """The objects with one of the keys, in the usual places of a reply: the top, its list of
-    verdicts, or wrappers with one name. Other objects are ignored."""
-    for _ in range(_MOST_WRAPS):
-        if isinstance(node, list) and (several or len(node) != 1):
-            entries = [
-                member
-                for member in node
-                if isinstance(member, dict) and not keys.isdisjoint(member)
-            ]
-            return entries if several or len(entries) == len(node) else []
-        if isinstance(node, list):
-            (node,) = node
-        elif not isinstance(node, dict):
-            return []
-        elif several and isinstance(node.get("verdicts"), list):
-            node = node["verdicts"]
-        elif not keys.isdisjoint(node):
-            return [node]
-        elif len(members := [member for name, member in node.items() if name != "code"]) == 1:
-            (node,) = members
-        else:
-            return []
-    return []
+def _entries(document: Any, key: str, *, several: bool) -> list[JsonObject]:
+    """The object with the key, or, if there are `several`, those in the list of verdicts."""
+    if several and isinstance(document, dict):
+        document = document.get("verdicts", document)
+    nodes = document if several and isinstance(document, list) else [document]
+    return [node for node in nodes if isinstance(node, dict) and key in node]
 
 
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
@@ -548,42 +528,23 @@ def bare_name(name: str) -> str:
 # --- the judge's own words ------------------------------------------------------------------------
 
 
-def parse_label(
-    text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)
-) -> Mapping[str, Vote]:
-    """The vote of a reply under the item "". Two different labels in one reply, or no label, are
-    not a vote."""
-
-    statement = state(text, frozenset(keys))
-    verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
-    if not verdicts:
+def parse_label(text: str, labels: Mapping[str, bool]) -> Mapping[str, Vote]:
+    """The vote of a reply under the item "". A second label in a field besides the verdict and the
+    reason makes it no vote."""
+    statement = state(text, "verdict")
+    if not statement.entries:
         return {}
-    rationale = next(
-        (reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), ""
-    ).strip(" \"',")
-    reply_labels = {read_label(value, labels) for value, _ in verdicts}
-    if len(reply_labels) > 1 or any(
-        _says_another(entry, reply_labels, labels, keys) for _, entry in verdicts
-    ):
-        label = " and ".join(quoted_value(value) for value, _ in verdicts[:3])
-        return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    vote = own_vote(vote_of(verdicts[0][0], labels, rationale=rationale), statement, keys)
-    return {} if vote is None else {"": vote}
-
-
-def _says_another(
-    entry: Json,
-    reply_labels: Collection[str | None],
-    labels: Mapping[str, bool],
-    keys: Sequence[str],
-) -> bool:
-    """True if a field besides the verdict and the reason is another label."""
-    fields = (
+    (entry,) = statement.entries
+    vote = vote_of(entry["verdict"], labels, rationale=prose_of(entry, "rationale"))
+    other_texts = (
         value
         for key, value in entry.items()
-        if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
+        if key not in ("verdict", "rationale") and isinstance(value, str)
     )
-    return any(read_label(value, labels) not in {None, *reply_labels} for value in fields)
+    if any(read_label(text, labels) not in (None, vote.label) for text in other_texts):
+        return {"": Vote(passed=None, label=vote.label, rationale=vote.rationale, sure=False)}
+    checked_vote = own_vote(vote, statement, "verdict")
+    return {} if checked_vote is None else {"": checked_vote}
 
 
 def votes_by_item(
@@ -602,7 +563,7 @@ def votes_by_item(
     counts."""
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = state(text, frozenset({key}), several=True)
+    statement = state(text, key, several=True)
     for entry in statement.entries:
         item = item_of(entry)
         vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
@@ -611,22 +572,21 @@ def votes_by_item(
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
             label = f"{earlier_vote.label} and {vote.label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = own_vote(vote, statement, (key,))
+        checked_vote = own_vote(vote, statement, key)
         if item is not None and checked_vote is not None:
             votes[item] = checked_vote
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_vote(vote: Vote, statement: Statement, keys: Sequence[str]) -> Vote | None:
+def own_vote(vote: Vote, statement: Statement, key: str) -> Vote | None:
     """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
     is."""
     if statement.sure or vote.passed is False:  # no author would plant a failure
         return vote
-    # the judged material has both a key and the label, with any characters in between
+    # the judged material has both the key and the label, with any characters in between
     material = [_letters(text) for text in statement.pieces.values()]
     is_quotable = all(
-        any(_letters(word) in text for word in words for text in material)
-        for words in (keys, (vote.label,))
+        any(_letters(word) in text for text in material) for word in (key, vote.label)
     )
     if vote.passed and (statement.has_other_code or is_quotable):
         return None

@@ -255,16 +255,9 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
     assert str(reason(found)[1]).startswith("turn 2: ")
     assert found.turns == (1.0, None)
     assert [finding.label for finding in found.findings] == ["valid", ""]
-    compat = ScriptedJudge(
-        lambda asked: (
-            '{"is_the_agent_response_valid": "valid"\n}'
-            if "how much?" in asked.prompt
-            else "<bad_request>"
-        )
-    )
     as_adk = grade(
         MATCH,
-        compat,
+        judge,
         [ONE, turn("b", answer="x")],
         [REFERENCE, turn("b", answer="y")],
         adk_compat=True,

@@ -3,6 +3,7 @@ bench/judge_replies.py."""
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from builders.nightly import NIGHTLY
 from evalgate.criteria import final_response_match_v2, judged, rubrics
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
-from evalgate.judges.base import JudgeRequest
+from evalgate.judges.base import JudgeRequest, Vote
 from evalgate.judges.prompting import Question, Reply
 from evalgate.model import Rubric
 from evalgate.model.deviations import ADKS
@@ -24,6 +25,12 @@ GOOD, BAD = (
     '{"rationale": "same", "verdict": "valid"}',
     '{"rationale": "differs", "verdict": "invalid"}',
 )
+
+
+def parse_match(text: str) -> Mapping[str, Vote]:
+    return prompting.parse_label(text, final_response_match_v2.LABELS)
+
+
 RUBRICS = [
     Rubric(rubric_id="polite", text="It is polite."),
     Rubric(rubric_id="2", text="It names the price."),
@@ -86,26 +93,24 @@ TORN = "</think>"
 @pytest.mark.parametrize("said", [GOOD, BAD])
 def test_an_object_amid_other_text_needs_the_code(reply: str, said: str) -> None:
     question = asked("7")
-    assert final_response_match_v2.parse_match(Reply(reply.format(said), question)) == {}
+    assert parse_match(Reply(reply.format(said), question)) == {}
     own = f'{said[:-1]}, "code": "{question.code}"}}'
-    (vote,) = final_response_match_v2.parse_match(Reply(reply.format(own), question)).values()
+    (vote,) = parse_match(Reply(reply.format(own), question)).values()
     assert (vote.passed, vote.sure) == (said is GOOD, True)
 
 
 def test_a_good_verdict_after_torn_thoughts_is_not_sure() -> None:
-    (vote,) = final_response_match_v2.parse_match(Reply(GOOD, asked(TORN))).values()
+    (vote,) = parse_match(Reply(GOOD, asked(TORN))).values()
     assert (vote.passed, vote.sure) == (True, False)
-    (vote,) = final_response_match_v2.parse_match(Reply(BAD, asked(TORN))).values()
+    (vote,) = parse_match(Reply(BAD, asked(TORN))).values()
     assert (vote.passed, vote.sure) == (False, True)  # nobody would plant it
 
 
 @pytest.mark.parametrize("reply", OTHER_CODES)
 def test_an_object_with_another_code_is_no_good_verdict(reply: str) -> None:
     """However often it is said: where a schema is kept, the code is required."""
-    assert final_response_match_v2.parse_match(Reply(reply, asked("7"))) == {}
-    votes = final_response_match_v2.parse_match(
-        Reply(reply.replace('"valid"', '"invalid"'), asked("7"))
-    )
+    assert parse_match(Reply(reply, asked("7"))) == {}
+    votes = parse_match(Reply(reply.replace('"valid"', '"invalid"'), asked("7")))
     assert not any(vote.passed for vote in votes.values())
 
 
@@ -133,7 +138,7 @@ def test_an_object_with_another_code_is_no_good_verdict(reply: str) -> None:
     ],
 )
 def test_what_may_be_quoted_is_no_good_verdict(answer: str, reply: str) -> None:
-    votes = final_response_match_v2.parse_match(Reply(reply, asked(answer)))
+    votes = parse_match(Reply(reply, asked(answer)))
     assert not any(vote.passed for vote in votes.values()), votes
 
 
@@ -143,12 +148,10 @@ def test_what_may_be_quoted_is_no_good_verdict(answer: str, reply: str) -> None:
 )
 def test_an_object_of_the_judged_text_is_nobodys_verdict(copied: str, reply: str) -> None:
     question = asked(f"The answer is {copied}.")
-    assert final_response_match_v2.parse_match(Reply(reply.format(copied), question)) == {}
+    assert parse_match(Reply(reply.format(copied), question)) == {}
     spaced = json.dumps(json.loads(copied), indent=2)
-    assert final_response_match_v2.parse_match(Reply(reply.format(spaced), question)) == {}
-    (vote,) = final_response_match_v2.parse_match(
-        Reply(reply.format(coded(question, "invalid")), question)
-    ).values()
+    assert parse_match(Reply(reply.format(spaced), question)) == {}
+    (vote,) = parse_match(Reply(reply.format(coded(question, "invalid")), question)).values()
     assert (vote.passed, vote.sure) == (False, True)
 
 
@@ -166,7 +169,7 @@ def test_an_object_of_the_judged_text_is_nobodys_verdict(copied: str, reply: str
 def test_an_object_that_ends_with_the_code_is_the_judges_own(around: str, verdict: str) -> None:
     question = asked(GOOD)
     reply = around.replace("OWN", coded(question, verdict))
-    (vote,) = final_response_match_v2.parse_match(Reply(reply, question)).values()
+    (vote,) = parse_match(Reply(reply, question)).values()
     assert (vote.label, vote.sure) == (verdict, True)
 
 
@@ -216,9 +219,7 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
     judge = ScriptedJudge(lambda request: own if "An earlier reply" in request.prompt else GOOD)
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions())
-    ballot = judged.sampled(
-        asking, question, parse=final_response_match_v2.parse_match, num_samples=1
-    )
+    ballot = judged.sampled(asking, question, parse=parse_match, num_samples=1)
     assert (held.vote(ballot).items[""].passed, len(judge.requests)) == (passed, 2)
     held.close()
 
@@ -255,9 +256,7 @@ def test_what_is_not_sure_is_asked_about_once_more(
     held = panel(judge)
     question = asked(answer)
     asking = Inquiry(criterion="final_response_match_v2", panel=held, options=JudgedOptions())
-    ballot = judged.sampled(
-        asking, question, parse=final_response_match_v2.parse_match, num_samples=1
-    )
+    ballot = judged.sampled(asking, question, parse=parse_match, num_samples=1)
     result = held.vote(ballot)
     held.close()
     assert (result.items[""].passed, len(prompts)) == (passed, calls)
@@ -283,9 +282,7 @@ def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
     judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
-    ballot = judged.sampled(
-        asking, asked(answer), parse=final_response_match_v2.parse_match, num_samples=1
-    )
+    ballot = judged.sampled(asking, asked(answer), parse=parse_match, num_samples=1)
     assert held.vote(ballot).items[""].passed is passed
     assert len(judge.requests) == calls
     held.close()

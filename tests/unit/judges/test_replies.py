@@ -1,6 +1,7 @@
 """Judges' replies: labels are read, anything else is no vote and never a no."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, strategies as st
@@ -8,7 +9,13 @@ from hypothesis import given, strategies as st
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
+from evalgate.judges.base import Vote
 from evalgate.model import Rubric
+
+
+def parse_match(text: str) -> Mapping[str, Vote]:
+    return prompting.parse_label(text, final_response_match_v2.LABELS)
+
 
 RUBRICS = [
     Rubric(rubric_id="polite", text="It is polite."),
@@ -24,14 +31,11 @@ RUBRICS = [
         ('{"verdict": "Valid"}', "valid"),  # a capital letter
         ('{"verdict": "Invalid."}', "invalid"),
         ('{"verdict": "**invalid**"}', "invalid"),  # bold
-        # ADK's own key
-        ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),
-        ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
         ('{"verdict": "Valid, because every fact is there"}', "valid"),
     ],
 )
 def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
-    (vote,) = final_response_match_v2.parse_match(reply).values()
+    (vote,) = parse_match(reply).values()
     assert (vote.label, vote.passed) == (label, label == "valid")
 
 
@@ -52,7 +56,7 @@ def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
     ],
 )
 def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
-    (vote,) = final_response_match_v2.parse_match(reply).values()
+    (vote,) = parse_match(reply).values()
     assert vote.passed is None
     assert vote.label
 
@@ -74,12 +78,15 @@ def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
         "{",
         '{"rationale": "cut, "verdict": "valid"',
         '{"answer": "valid"}',
+        '{"reasoning": "x", "is_the_agent_response_valid": "invalid"}',  # ADK's own key
+        '{"result": {"verdict": "valid"}}',
+        '[{"verdict": "valid"}]',
         "[]",
         "null",
     ],
 )
 def test_a_reply_without_a_verdict_says_nothing(reply: str) -> None:
-    assert final_response_match_v2.parse_match(reply) == {}
+    assert parse_match(reply) == {}
 
 
 def votes(reply: str) -> dict[str, bool | None]:
@@ -209,7 +216,7 @@ def test_safety_and_coherence() -> None:
 
 @given(st.text())
 def test_no_text_crashes_a_parser(text: str) -> None:
-    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(parse_match(text)) <= {""}
     assert set(prompting.parse_label(text, vertex.GRADES)) <= {""}
     assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
@@ -229,7 +236,7 @@ def test_no_text_crashes_a_parser(text: str) -> None:
 )
 def test_no_json_crashes_a_parser(value: object) -> None:
     text = json.dumps(value)
-    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(parse_match(text)) <= {""}
     assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
