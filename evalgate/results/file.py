@@ -451,7 +451,6 @@ def _is_remarkable(case: CaseComparison) -> bool:
         or case.mixed
         or case.quarantined
         or case.origin is not None
-        or case.divergence is not None
     )
 
 
