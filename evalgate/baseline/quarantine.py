@@ -20,7 +20,6 @@ from evalgate.results.history import PastRuns
 from evalgate.text import words
 from .base import Base, BaseProject
 
-OLD_FILE = "evalgate-quarantine.yml"
 EXPIRED = "quarantine-expired"
 UNKNOWN = "quarantine-unknown-case"
 EXPIRES = "quarantine-expires"
@@ -76,14 +75,6 @@ def of_checkout(
 ) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of existing results, by the checkout's own list."""
     return _in_force(settings, suites, None, today, past=None)[0]
-
-
-def moved(settings: Settings) -> Iterator[Problem]:
-    """An error if the file of earlier versions is still there."""
-    if (settings.root / OLD_FILE).is_file():
-        message = "is not read any more"
-        hint = "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
-        yield errors.error("quarantine-moved", message, Place(OLD_FILE), hint)
 
 
 def lint(settings: Settings, suites: Iterable[Suite], today: dt.date) -> Iterator[Problem]:

@@ -19,15 +19,12 @@ from evalgate.model import (
     Comparison,
     Confirmation,
     CriterionComparison,
-    Divergence,
     FailureOrigin,
     Lack,
     PassRates,
     Purpose,
     Reruns,
-    Suite,
     VerdictKind,
-    divergence,
 )
 from evalgate.values import Sentence, Wording, grouped
 from . import pairing, purse, sensitivity, threshold
@@ -58,14 +55,8 @@ def comparison_of(
     }
     rows = tuple(_rows(sides))
     head_side, base_side = sides.scored_sides
-    simulated_suites = {
-        (suite.key, case.case_id): suite
-        for suite in sides.head.suites
-        for case in suite.cases
-        if case.scenario is not None
-    }
     # every case of head in its order, then the cases that only the base has
-    cases = [_case(sides, key, simulated_suites.get(key)) for key in sides.uses]
+    cases = [_case(sides, key) for key in sides.uses]
     cases += [case for case in unpaired_cases(sides.unpaired) if case.key not in sides.uses]
     return Comparison(
         origin=origin,
@@ -95,8 +86,8 @@ def unpaired_cases(statuses: Mapping[CaseKey, CaseStatus]) -> tuple[CaseComparis
     )
 
 
-def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComparison:
-    """Compare one case. `simulated_suite`: its suite, if the case has a simulated user."""
+def _case(sides: Sides, key: CaseKey) -> CaseComparison:
+    """Compare one case."""
     head_side, base_side = sides.scored_sides
     book = sides.book_and_reruns[0]
     status = sides.unpaired.get(key, CaseStatus.PAIRED)
@@ -125,7 +116,6 @@ def _case(sides: Sides, key: CaseKey, simulated_suite: Suite | None) -> CaseComp
         reruns=_reruns(sides, key),
         evidence=book.factors.get(key, 1.0),
         why=why,
-        divergence=None if simulated_suite is None else _divergence(sides, key, simulated_suite),
         quarantined=key in sides.policy.quarantined,
     )
 
@@ -151,17 +141,6 @@ def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
         unmeasured=outcomes.count(None),
         kind=side.verdicts[key].kind,
     )
-
-
-def _divergence(sides: Sides, key: CaseKey, suite: Suite) -> Divergence | None:
-    """Where the conversations of a simulated user diverge, in the first repeat that both sides
-    have."""
-    for trial in sides.scored_sides[0].trials(key, Purpose.FIRST):
-        head, base = (side.run.transcripts(trial.key) for side in sides.scored_sides)
-        if head is not None and base is not None:
-            hears_calls = suite.simulator.include_function_calls
-            return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)
-    return None
 
 
 def origin_of(

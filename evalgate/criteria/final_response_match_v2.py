@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote
+from evalgate.judges.base import SampledRequest
 from evalgate.judges.prompting import Question
 from evalgate.model import (
     Finding,
@@ -49,7 +49,7 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         else:
             request = prompting.text_of(expected.user_content)
             question = ask_match(request=request, answer=answer, reference=reference)
-            plans.append(judged.sampled(ask, question, parse=parse_match))
+            plans.append(judged.sampled(ask, question))
     judged_turns = ask.judged(plans, lambda result, number: judged.judged_turn(result, turn=number))
     no_reference = not_evaluated(Reason.REFERENCE_MISSING, "no_reference")
     return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
@@ -103,11 +103,6 @@ def ask_match(*, request: str, answer: str, reference: str) -> Question:
         version=VERSION,
         labels=LABELS,
     )
-
-
-def parse_match(text: str) -> Mapping[str, Vote]:
-    """The vote in a reply; also reads ADK's key."""
-    return prompting.parse_label(text, LABELS, keys=("verdict", "is_the_agent_response_valid"))
 
 
 SPEC = CriterionSpec(

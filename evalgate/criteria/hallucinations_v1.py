@@ -11,7 +11,7 @@ from functools import partial
 
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Pieces, Question, Rows
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Event,
     Grade,
@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
+from evalgate.values import Json, frozen_dataclass, grouped
 from . import judged
 from .base import CriterionSpec, Verdicts
 from .judged import AnswerOptions, Inquiry, JudgedTurn
@@ -167,9 +167,7 @@ LABELS: Mapping[str, bool] = {
     "contradictory": False,
     "disputed": False,
 }
-_REASONS = ("rationale", "reason")
 _EXCERPTS = ("supporting_excerpt", "contradicting_excerpt")
-_KEYS = frozenset({*_REASONS, *_EXCERPTS, "id", "sentence", "label"})
 
 # --- which sentences ------------------------------------------------------------------------------
 
@@ -322,15 +320,14 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     names = by_name(sentences)
 
     def name_of(entry: Json) -> str | None:
-        """By its id, else by its text; None if the entry is about no sentence that was asked."""
+        """The sentence's name; None if the entry is about no sentence that was asked."""
         name = prompting.bare_name(str(entry.get("id", ""))).upper()
-        return name if name in names else prompting.first_quoted(entry, ["sentence"], names)
+        return name if name in names else None
 
     return prompting.votes_by_item(
         text,
         key="label",
         labels=LABELS,
-        lines=_entries_of_lines,
         item_of=name_of,
         rationale_of=_rationale,
     )
@@ -343,19 +340,7 @@ def _rationale(entry: Json) -> str:
         for excerpt in excerpts
         if excerpt
     ]
-    return " ".join([prompting.prose_of(entry, *_REASONS), *quotations]).strip()
-
-
-def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines; each begins with its sentence or its id."""
-    entries: list[JsonObject] = []
-    block: JsonObject = {}
-    for key, value in [*prompting.verdict_lines(rows, keys=_KEYS, label="label"), ("sentence", "")]:
-        if key in ("id", "sentence") and (key in block or "label" in block):
-            entries.extend([block] if "label" in block else [])
-            block = {}
-        block[key] = value
-    return entries
+    return " ".join([prompting.prose_of(entry, "rationale"), *quotations]).strip()
 
 
 SPEC = CriterionSpec(

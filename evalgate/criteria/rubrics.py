@@ -6,12 +6,11 @@ name is the id of another rubric, all rubrics have other names."""
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Pieces, Question, Rows
+from evalgate.judges.prompting import Pieces, Question
 from evalgate.model import (
     Grade,
     Invocation,
@@ -20,16 +19,12 @@ from evalgate.model import (
     Rubric,
     not_evaluated,
 )
-from evalgate.values import Json, JsonObject
+from evalgate.values import Json
 from . import judged
 from .judged import Inquiry
 
 VERSION = "2"
 LABELS: Mapping[str, bool] = {"yes": True, "no": False}
-_NAMES = ("id", "name", "rubric_id", "property_id")
-_TEXTS = ("property", "text", "rubric")
-_REASONS = ("rationale", "reasoning", "reason", "evidence")
-_KEYS = frozenset({*_NAMES, *_TEXTS, *_REASONS, "verdict"})
 
 
 class Subject(enum.Enum):
@@ -150,45 +145,19 @@ def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
         text,
         key="verdict",
         labels=LABELS,
-        lines=_entries_of_lines,
         item_of=lambda entry: _rubric_id(entry, rubrics),
-        rationale_of=lambda entry: prompting.prose_of(entry, *_REASONS),
+        rationale_of=lambda entry: prompting.prose_of(entry, "rationale", "evidence"),
     )
 
 
 def _rubric_id(entry: Json, rubrics: Sequence[Rubric]) -> str | None:
-    """The id of an entry's rubric, by name, id or text, in this order; None if the entry is about
-    no rubric that was asked."""
+    """The id of an entry's rubric, which it gives by its name or id; None if the entry is about no
+    rubric that was asked."""
     ids = [rubric.rubric_id for rubric in rubrics]
-    id_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
-    # a lowercase id counts if no other rubric has the same one
-    counts = Counter(map(str.casefold, ids))
-    id_by_spelling = {name.casefold(): name for name in ids if counts[name.casefold()] == 1}
-    id_by_spelling |= {name: name for name in ids}
-    for written_name in (str(entry[key]) for key in _NAMES if key in entry):
-        word = prompting.bare_name(written_name)
-        if word in id_by_name:
-            return id_by_name[word]
-        for spelling in (written_name.strip(), word, written_name.strip().casefold()):
-            if spelling in id_by_spelling:
-                return id_by_spelling[spelling]
-    return prompting.first_quoted(
-        entry, _TEXTS, {rubric.rubric_id: rubric.text for rubric in rubrics}
-    )
-
-
-def _entries_of_lines(rows: Rows) -> list[JsonObject]:
-    """Blocks of `key: value` lines; each ends with its verdict."""
-    entries: list[JsonObject] = []
-    block: JsonObject = {}
-    for key, value in prompting.verdict_lines(rows, keys=_KEYS, label="verdict"):
-        if key in ("id", "name", "property") and key in block:
-            block = {}
-        block[key] = value
-        if key == "verdict":
-            entries.append(block)
-            block = {}
-    return entries
+    ids_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
+    written_name = str(entry.get("id", ""))
+    rubric_id = ids_by_name.get(prompting.bare_name(written_name), written_name)
+    return rubric_id if rubric_id in ids else None
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:

@@ -13,7 +13,6 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.baseline import quarantine
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
@@ -43,7 +42,7 @@ def prepare(
     more_problems = (
         () if prepared_project.fatal() else format_problems(settings, prepared_project.sound())
     )
-    return prepared_project.with_problems((*more_problems, *quarantine.moved(settings)))
+    return prepared_project.with_problems(more_problems)
 
 
 def discover(settings: Settings, context: Context) -> Project:

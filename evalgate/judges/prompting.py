@@ -328,45 +328,27 @@ def _part_label(part: Attachment) -> str:
 
 
 # A judge may quote the agent, so only its own words are a verdict: a reply that is exactly one
-# object, or an object that ends with the secret code. Any other object may be a quote. It counts
-# only if it is alone and its words do not occur in the judged text; a pass is asked about once more
-# (`Vote.sure`).
+# object, or an object that ends with the secret code. Any other object may be a quote, and does not
+# count: the judge is asked once more.
 
 LONGEST_REPLY = 200_000
 """Characters; a longer reply has no verdict."""
 _MOST_STARTS = 200
 _MOST_LEVELS = 20
-_MOST_WRAPS = 5
 _THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
-_REASON_KEYS = ("rationale", "reasoning", "reason", "evidence")
 _WORD = re.compile(r"[^\W_]+")
-_MARKS = " \t\r\f\v>*_#`-\u2022\"'{,.)0123456789"
-_LINE_KEY = re.compile(r"[A-Za-z][A-Za-z _]{0,40}")
-_SEPARATORS = re.compile(r"[\s\-_]+")
-_LEADING = re.compile(r"^[\W_]+")
-_REASONED = re.compile(r"^([^,.;:(\u2013\u2014]*)[,.;:(\u2013\u2014]+(.*)$", re.DOTALL)
-_REASON = frozenset({"", "as", "because", "since"})
-_MARKUP = re.compile(r"[*`]+")
-
-
-Rows: TypeAlias = Sequence[tuple[str, str]]
-"""The lines of a reply with words, as key and value."""
 
 
 @frozen_dataclass
 class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
-    If they are not `sure` to be the judge's own, `prose` is the free text around them, and
-    `remainder` everything else in the reply. `has_other_code`: it ends with another code than the
-    message's, which no pass survives. `pieces`: the judged material, as far as it is known."""
+    Not `sure`: they may be quoted. `has_other_code`: it ends with another code than the message's,
+    which no pass survives. `pieces`: the judged material, as far as it is known."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
-    in_lines: bool = False
-    prose: str = ""
-    remainder: str = ""
     has_other_code: bool = False
     pieces: Pieces = field(default_factory=dict)
 
@@ -383,15 +365,9 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def state(
-    text: str,
-    keys: frozenset[str],
-    *,
-    lines: Callable[[Rows], list[JsonObject]],
-    several: bool = False,
-) -> Statement:
-    """The entries of a reply with one of the keys: in JSON, else in the rows that `lines` reads;
-    `several`: the reply is a list."""
+def state(text: str, key: str, *, several: bool = False) -> Statement:
+    """The entries of a reply with the key: a reply that is one JSON document, or its
+    objects that end with the code. `several`: the reply is a list."""
     question = text.question if isinstance(text, Reply) else None
     pieces = question.pieces if question else {}
     code = question.code if question else ""
@@ -399,72 +375,24 @@ def state(
     if text_parts is None:
         return Statement()
     body = _without_fence(text_parts[1].strip())
+    document = _parse_json(body)
+    if document is None:
+        coded_entries = [
+            _entries(json_object, key, several=several)
+            for json_object in _objects(body)
+            if code and list(json_object.items())[-1:] == [("code", code)]
+        ]
+        is_one = all(entries == coded_entries[0] for entries in coded_entries)
+        return Statement(entries=coded_entries[0] if coded_entries and is_one else ())
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
-    document = _parse_json(body)
-    if document is not None:
-        has_code = bool(code) and isinstance(document, dict) and "code" in document
-        has_other_code = has_code and document["code"] != code
-        entries = () if _is_quoted(body, pieces) else _entries(document, keys, several=several)
-        return Statement(
-            entries=entries,
-            sure=not has_other_code and (has_code or not is_torn),
-            has_other_code=has_other_code,
-            pieces=pieces,
-        )
-    objects = [
-        (span, json_object, _entries(json_object, keys, several=several))
-        for span, json_object in _objects(body)
-    ]
-    coded_entries = [
-        entries
-        for _, json_object, entries in objects
-        if code and list(json_object.items())[-1:] == [("code", code)]
-    ]
-    if coded_entries:
-        is_one = all(candidate == coded_entries[0] for candidate in coded_entries)
-        return Statement(entries=coded_entries[0] if is_one else ())
-    verdict_objects = [candidate for candidate in objects if candidate[2]]
-    if not verdict_objects:
-        return _state_in_lines(body, keys, lines, pieces)
-    return _state_in_objects(body, verdict_objects, pieces, is_torn=is_torn)
-
-
-def _state_in_objects(
-    body: str,
-    verdict_objects: Sequence[tuple[tuple[int, int], JsonObject, list[JsonObject]]],
-    pieces: Pieces,
-    *,
-    is_torn: bool,
-) -> Statement:
-    """The verdicts of objects without the code (`verdict_objects`: span, object, entries). They
-    count if nothing else is said; a single one before or after a text may count."""
-    if not _has_words(_outside(body, [span for span, _, _ in verdict_objects])):
-        is_copied = any(
-            _is_quoted(body[start:end], pieces) or "code" in json_object
-            for (start, end), json_object, _ in verdict_objects
-        )
-        distinct_objects = (
-            verdict_objects[:1]
-            if all(json_object == verdict_objects[0][1] for _, json_object, _ in verdict_objects)
-            else verdict_objects
-        )
-        entries = (
-            [] if is_copied else [entry for _, _, group in distinct_objects for entry in group]
-        )
-        return Statement(entries=entries, sure=not is_torn, pieces=pieces)
-    (start, end), first_object, entries = verdict_objects[0]
-    surrounding_text = _outside(body, [(start, end)])
-    is_alone = (
-        len(verdict_objects) == 1
-        and "code" not in first_object
-        and not (_has_words(body[:start]) and _has_words(body[end:]))
-    )
+    has_code = bool(code) and isinstance(document, dict) and "code" in document
+    has_other_code = has_code and document["code"] != code
+    entries = () if _is_quoted(body, pieces) else _entries(document, key, several=several)
     return Statement(
-        entries=entries if is_alone else (),
-        sure=False,
-        prose=surrounding_text,
-        remainder=surrounding_text,
+        entries=entries,
+        sure=not has_other_code and (has_code or not is_torn),
+        has_other_code=has_other_code,
         pieces=pieces,
     )
 
@@ -476,40 +404,15 @@ def _is_quoted(text: str, pieces: Pieces) -> bool:
     return any(letters in "".join(piece.split()) for piece in pieces.values())
 
 
-def _state_in_lines(
-    body: str,
-    keys: frozenset[str],
-    lines: Callable[[Rows], list[JsonObject]],
-    pieces: Pieces,
-) -> Statement:
-    rows = text_rows(body)
-    entries = lines(rows)
-    verdict_texts = {str(entry[key]) for entry in entries for key in keys if key in entry}
-    prose = "\n".join(value for key, value in rows if not key)
-    remaining_text = "\n".join(
-        f"{key}: {value}" for key, value in rows if key not in keys or value not in verdict_texts
-    )
-    return Statement(
-        entries=entries,
-        sure=False,
-        in_lines=True,
-        prose=prose,
-        remainder=remaining_text,
-        pieces=pieces,
-    )
-
-
 def _parse_json(body: str) -> Any:
     """The object, or the list of objects, in a text without anything else; None otherwise."""
     if body[:1] not in ("{", "["):
         return None
-    for json_text in (body, _in_json(body)):
-        try:
-            document = _DECODER.decode(json_text)
-        except (ValueError, RecursionError):
-            continue
-        return None if shapes.is_deep(document, levels=_MOST_LEVELS) else document
-    return None
+    try:
+        document = _DECODER.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return None if shapes.is_deep(document, levels=_MOST_LEVELS) else document
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
@@ -531,8 +434,8 @@ def _without_fence(body: str) -> str:
     return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
-def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
-    """Every outermost JSON object within a text, with its span."""
+def _objects(text: str) -> list[JsonObject]:
+    """Every outermost JSON object within a text."""
     objects = []
     position = text.find("{")
     for _ in range(_MOST_STARTS):
@@ -540,7 +443,7 @@ def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
             break
         json_object, end = _object_at(text, position)
         if json_object is not None:
-            objects.append(((position, end), json_object))
+            objects.append(json_object)
         position = text.find("{", end)
     return objects
 
@@ -558,81 +461,17 @@ def _object_at(text: str, position: int) -> tuple[JsonObject | None, int]:
     return (json_object, end) if is_object else (None, position + 1)
 
 
-def _entries(node: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
-    """The objects with one of the keys, in the usual places of a reply: the top, its list of
-    verdicts, or wrappers with one name. Other objects are ignored."""
-    for _ in range(_MOST_WRAPS):
-        if isinstance(node, list) and (several or len(node) != 1):
-            entries = [
-                member
-                for member in node
-                if isinstance(member, dict) and not keys.isdisjoint(member)
-            ]
-            return entries if several or len(entries) == len(node) else []
-        if isinstance(node, list):
-            (node,) = node
-        elif not isinstance(node, dict):
-            return []
-        elif several and isinstance(node.get("verdicts"), list):
-            node = node["verdicts"]
-        elif not keys.isdisjoint(node):
-            return [node]
-        elif len(members := [member for name, member in node.items() if name != "code"]) == 1:
-            (node,) = members
-        else:
-            return []
-    return []
-
-
-def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The text around the spans, one line per gap."""
-    ends = [0, *(end for _, end in spans)]
-    starts = [*(start for start, _ in spans), len(text)]
-    return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _has_words(text: str) -> bool:
-    """True if there are words besides a code fence's name."""
-    return any(match[0].casefold() != "json" for match in _WORD.finditer(text))
-
-
-def text_rows(text: str) -> list[tuple[str, str]]:
-    """The lines with words, as key and value: keys lowered with `_` for spaces, without list marks
-    and bold.
-
-    The key of prose is ""."""
-    rows = []
-    for line in text.splitlines():
-        key_text, colon, content = line.replace("\uff1a", ":", 1).partition(":")
-        key = key_text.lstrip(_MARKS).rstrip(" \t*_`\"'")
-        if colon and _LINE_KEY.fullmatch(key):
-            rows.append((_SEPARATORS.sub("_", key.lower()), content.strip()))
-        elif _has_words(line):
-            rows.append(("", line))
-    return rows
-
-
-def verdict_lines(rows: Rows, *, keys: Collection[str], label: str) -> list[tuple[str, str]]:
-    """The `key: value` lines of a reply on several items.
-
-    Empty if the line of a label is followed by a line without one of the `keys`: it is probably
-    quoted."""
-    if any(
-        key == label and next_key not in keys
-        for (key, _), (next_key, _) in itertools.pairwise(rows)
-    ):
-        return []
-    return [row for row in rows if row[0]]
+def _entries(document: Any, key: str, *, several: bool) -> list[JsonObject]:
+    """The object with the key, or, if there are `several`, those in the list of verdicts."""
+    if several and isinstance(document, dict):
+        document = document.get("verdicts", document)
+    nodes = document if several and isinstance(document, list) else [document]
+    return [node for node in nodes if isinstance(node, dict) and key in node]
 
 
 def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object with `key`, at any depth; keys are lowered. Python's single-quoted form is read
-    if JSON's is not found."""
-    objects = [json_object for _, json_object in _objects(text)]
-    if not objects and "{" in text:
-        json_object, _ = _object_at(_in_json(text[text.index("{") :]), 0)
-        objects = [json_object] if json_object is not None else []
-    return [entry for json_object in objects for entry in _entries_with(json_object, key)]
+    """Every object with `key`, at any depth; keys are lowered."""
+    return [entry for json_object in _objects(text) for entry in _entries_with(json_object, key)]
 
 
 def _entries_with(node: Any, key: str) -> Iterator[JsonObject]:
@@ -657,17 +496,10 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
     if _NUMBER.fullmatch(value):  # `4.0` is the label 4
         number = f"{float(value):g}"
         return number if number in labels else None
-    text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
-    label_text, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition(
-        "\n"
-    )
-    word, reason_words = ("_".join(_WORD.findall(part)) for part in (label_text, reason))
-    is_ambiguous = any(f"_{label}_" in f"_{reason_words}_" for label in labels if label != word)
-    return (
-        None
-        if word not in labels or is_ambiguous or reason_words.partition("_")[0] not in _REASON
-        else word
-    )
+    text = "_".join(_WORD.findall(unicodedata.normalize("NFKC", value).casefold()))
+    word, _, reason = text.partition("_because_")
+    is_ambiguous = any(f"_{label}_" in f"_{reason}_" for label in labels if label != word)
+    return word if word in labels and not is_ambiguous else None
 
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}(\.[0-9]{1,9})?\s*")
@@ -687,111 +519,32 @@ def quoted_value(value: Any) -> str:
     return plain.clip_end(" ".join(text.split()), 60)
 
 
-_PLAIN = str.maketrans(
-    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"}
-)
-
-
 def bare_name(name: str) -> str:
     """The name without quotes, emphasis, brackets or final period that a judge may have added, in
     lower case."""
     return name.strip(" *_`\"'[].:").casefold()
 
 
-def first_quoted(entry: Json, keys: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """The name of the text that the entry has under one of the keys; None: of none."""
-    quote = plain_text(prose_of(entry, *keys))
-    names = (name for name, text in texts.items() if plain_text(text) == quote)
-    return next(names, None) if quote else None
-
-
-def plain_text(text: str) -> str:
-    """A rubric's text without the changes of models that repeat it: quotes, dashes, blanks,
-    markdown, case."""
-    normalized = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    return re.sub(r"\s+", " ", normalized).strip(" *_`#>-\u2022\"'").lower()
-
-
-def _in_json(text: str) -> str:
-    """JSON for Python's spelling: single quotes, True, None, a comma before a closing bracket.
-    Empty if a quote is not closed."""
-    tokens = []
-    position = 0
-    while position < len(text):
-        token = _TOKEN.match(text, position)
-        if token is None:
-            return ""
-        tokens.append(_json_form(token[0]))
-        position = token.end()
-    return "".join(tokens)
-
-
-def _json_form(token: str) -> str:
-    if token.startswith("'"):
-        content = re.sub(
-            r"\\.|\"", lambda match: _ESCAPES.get(match[0], match[0]), token[1:-1], flags=re.DOTALL
-        )
-        return f'"{content}"'
-    if token.startswith('"'):
-        return token
-    json_text = re.sub(r"\b(True|False|None)\b", lambda match: _PYTHON[match[0]], token)
-    return re.sub(r",(?=\s*+[}\]])", "", json_text)
-
-
-_TOKEN = re.compile(
-    r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL
-)
-_ESCAPES = {"\\'": "'", '"': '\\"'}
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
-
-
 # --- the judge's own words ------------------------------------------------------------------------
 
 
-def parse_label(
-    text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)
-) -> Mapping[str, Vote]:
-    """The vote of a reply under the item "". Two different labels in one reply, or no label, are
-    not a vote."""
-
-    def labels_at_ends(rows: Rows) -> list[JsonObject]:
-        # the first and the last line: a verdict in the middle may be quoted
-        reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
-        ends = [*rows[:1], *rows[1:][-1:]]
-        return [{**reasons, key: value} for key, value in ends if key in keys]
-
-    statement = state(text, frozenset(keys), lines=labels_at_ends)
-    verdicts = [(entry[key], entry) for entry in statement.entries for key in keys if key in entry]
-    if not verdicts:
+def parse_label(text: str, labels: Mapping[str, bool]) -> Mapping[str, Vote]:
+    """The vote of a reply under the item "". A second label in a field besides the verdict and the
+    reason makes it no vote."""
+    statement = state(text, "verdict")
+    if not statement.entries:
         return {}
-    rationale = next(
-        (reason for _, entry in verdicts if (reason := prose_of(entry, *_REASON_KEYS))), ""
-    ).strip(" \"',")
-    reply_labels = {read_label(value, labels) for value, _ in verdicts}
-    if len(reply_labels) > 1 or any(
-        _says_another(entry, reply_labels, labels, keys) for _, entry in verdicts
-    ):
-        label = " and ".join(quoted_value(value) for value, _ in verdicts[:3])
-        return {"": Vote(passed=None, label=label, rationale=rationale, sure=False)}
-    vote = vote_filter(statement, labels=labels, keys=keys)(
-        vote_of(verdicts[0][0], labels, rationale=rationale)
-    )
-    return {} if vote is None else {"": vote}
-
-
-def _says_another(
-    entry: Json,
-    reply_labels: Collection[str | None],
-    labels: Mapping[str, bool],
-    keys: Sequence[str],
-) -> bool:
-    """True if a field besides the verdict and the reason is another label."""
-    fields = (
+    (entry,) = statement.entries
+    vote = vote_of(entry["verdict"], labels, rationale=prose_of(entry, "rationale"))
+    other_texts = (
         value
         for key, value in entry.items()
-        if key not in (*keys, *_REASON_KEYS) and isinstance(value, str)
+        if key not in ("verdict", "rationale") and isinstance(value, str)
     )
-    return any(read_label(value, labels) not in {None, *reply_labels} for value in fields)
+    if any(read_label(text, labels) not in (None, vote.label) for text in other_texts):
+        return {"": Vote(passed=None, label=vote.label, rationale=vote.rationale, sure=False)}
+    checked_vote = own_vote(vote, statement, "verdict")
+    return {} if checked_vote is None else {"": checked_vote}
 
 
 def votes_by_item(
@@ -799,78 +552,45 @@ def votes_by_item(
     *,
     key: str,
     labels: Mapping[str, bool],
-    lines: Callable[[Rows], list[JsonObject]],
     item_of: Callable[[Json], str | None],
     rationale_of: Callable[[Json], str],
 ) -> Mapping[str, Vote]:
     """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
-    on one item do not count. `lines`: see `state`.
+    on one item do not count.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
     counts."""
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = state(text, frozenset({key}), lines=lines, several=True)
-    vote_check = vote_filter(statement, labels=labels, keys=(key,))
+    statement = state(text, key, several=True)
     for entry in statement.entries:
         item = item_of(entry)
         vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
         earlier_vote = None if item is None else votes.get(item)
-        is_torn = is_torn or (
-            not statement.in_lines
-            and not vote.passed
-            and (item is None or earlier_vote is not None)
-        )
+        is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
             label = f"{earlier_vote.label} and {vote.label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = vote_check(vote)
+        checked_vote = own_vote(vote, statement, key)
         if item is not None and checked_vote is not None:
             votes[item] = checked_vote
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def vote_filter(
-    statement: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
-) -> Callable[[Vote], Vote | None]:
-    """A function that keeps a vote if it is the judge's own word: None for a probable quote, not
-    `sure` for a possible one."""
-    if statement.sure:
-        return lambda vote: vote
-    prose = _words_in(statement.prose)
-    remaining_words = _words_in(statement.remainder)
-    has_other_labels = any(
-        f"_{key}_{label}_" in remaining_words for key in keys for label in labels
-    )
-    prose_labels = {label for label in labels if f"_{label}_" in prose}
-    # the judged material has both a key and the label, with any characters in between
+def own_vote(vote: Vote, statement: Statement, key: str) -> Vote | None:
+    """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
+    is."""
+    if statement.sure or vote.passed is False:  # no author would plant a failure
+        return vote
+    # the judged material has both the key and the label, with any characters in between
     material = [_letters(text) for text in statement.pieces.values()]
-    has_keys = any(_letters(key) in text for key in keys for text in material)
-    quotable_labels = {
-        label for label in labels if has_keys and any(_letters(label) in text for text in material)
-    }
-
-    def checked(vote: Vote) -> Vote | None:
-        if vote.passed is False and (statement.in_lines or not has_other_labels):
-            return vote  # no author would plant a failure
-        if has_other_labels or (
-            vote.passed
-            and (
-                statement.has_other_code
-                or prose_labels - {vote.label}
-                or vote.label in quotable_labels
-            )
-        ):
-            return None
-        return replace(vote, sure=False)
-
-    return checked
-
-
-def _words_in(text: str) -> str:
-    """The words of a text in lower case, `_` around each."""
-    return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
+    is_quotable = all(
+        any(_letters(word) in text for text in material) for word in (key, vote.label)
+    )
+    if vote.passed and (statement.has_other_code or is_quotable):
+        return None
+    return replace(vote, sure=False)
 
 
 _LOOK_ALIKES = str.maketrans(

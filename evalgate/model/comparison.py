@@ -261,9 +261,8 @@ class CaseComparison:
 
     `origin`: of its failure; None if head does not fail. `newly`: the criteria that head fails and
     the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
-    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `divergence`:
-    between the conversations of a simulated user, in the first repeat that both sides have.
-    `quarantined`: it is reported separately, and not counted elsewhere."""
+    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `quarantined`: it
+    is reported separately, and not counted elsewhere."""
 
     suite: str
     case_id: str
@@ -275,7 +274,6 @@ class CaseComparison:
     reruns: Reruns | None = None
     evidence: float = 1.0
     why: Wording = ""
-    divergence: Divergence | None = None
     quarantined: bool = False
 
     @property

@@ -20,21 +20,6 @@ MOST_SHOWN = 6
 PACKAGES = 2
 MOST = 2_000
 """Changes that are looked at: results may come from anybody."""
-FIRST_PACKAGES = (
-    "google-adk",
-    "google-genai",
-    "langgraph",
-    "langchain",
-    "openai-agents",
-    "openai",
-    "pydantic-ai",
-    "smolagents",
-    "litellm",
-    "anthropic",
-)
-"""Packages that agents are built with; they are listed first."""
-
-
 RANKS = {
     kind: rank
     for rank, kinds in enumerate(
@@ -91,15 +76,15 @@ def changes_of(report: Report) -> tuple[AgentChange, ...]:
         for change in _compare(base_description, head_description)
     )
     changes = dict.fromkeys(itertools.islice(all_changes, MOST))
-    return tuple(sorted(changes, key=_rank))
-
-
-def _rank(change: AgentChange) -> tuple[int, int, str]:
-    """The position of a change; packages have an order of their own."""
-    if change.kind != "package":
-        return RANKS[change.kind], 0, ""
-    first_names = (*FIRST_PACKAGES, change.name)
-    return RANKS[change.kind], first_names.index(change.name), change.name
+    return tuple(
+        sorted(
+            changes,
+            key=lambda change: (
+                RANKS[change.kind],
+                change.name if change.kind == "package" else "",
+            ),
+        )
+    )
 
 
 def is_same(report: Report) -> bool:
@@ -113,21 +98,15 @@ def is_same(report: Report) -> bool:
 
 
 def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:
-    """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more
-    packages`; files only if no part of the agent is known to differ."""
+    """`model of desk: a → b, instruction of desk (3 lines) and 7 packages`; files only if no part
+    of the agent is known to differ."""
     agent_texts = [
         change.sentence(mark) for change in changes if change.kind not in ("package", "file")
     ]
     package_changes = [change for change in changes if change.kind == "package"]
-    named_changes = (
-        package_changes
-        if len(package_changes) <= PACKAGES
-        else [change for change in package_changes if change.name in FIRST_PACKAGES][:PACKAGES]
-    )
-    packages = [change.sentence(mark) for change in named_changes]
-    other_count = len(package_changes) - len(named_changes)
-    if other_count:
-        packages.append(phrase("agent_packages", other_count, bool(packages)))
+    packages = [change.sentence(mark) for change in package_changes]
+    if len(packages) > PACKAGES:
+        packages = [words.counted(len(packages), "package")]
     files = (
         []
         if agent_texts

@@ -3,24 +3,22 @@ their thresholds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import fmean
-from typing import TypeAlias
 
 from evalgate.model import (
     CaseStatus,
     Change,
     CriterionComparison,
     GradedTrial,
-    Invocation,
     Score,
     VerdictKind,
     turn_score,
 )
 from evalgate.text import plain, words
-from .cases import CaseSide, CaseView
+from .cases import CaseView
 from .phrases import phrase
 from .turns import Turn
 from .view import View
@@ -56,70 +54,41 @@ class CaseFall:
 
     @cached_property
     def turn(self) -> Turn | None:
-        """The turn that fell furthest, in the runs that show it best: base's as expected, head's as
-        actual."""
-        if self.case.is_simulated or self.case.base is None:
+        """The turn that fell furthest, else the first that differs, in the two runs of one number
+        that differ most: base's as expected, head's as actual."""
+        case = self.case
+        if case.is_simulated or case.base is None:
             return None
         sign = -1.0 if self.row.rule.lower_is_better else 1.0
-        head, base = (_runs(side, self.row.name) for side in (self.case.head, self.case.base))
-        if not head or not base:
-            return None
-        index = _largest_drop_turn(head, base, sign)
-
-        def score(scored_run: ScoredRun) -> float:
-            whole_score = scored_run[0]
-            part = None if index is None else turn_score(whole_score, index)
-            return sign * (whole_score.value if part is None else part)
-
-        _, repeat, head_turns = min(head, key=score)
-        # the base's run with the number of head's, if none of its others did better
-        _, _, base_turns = max(
-            base, key=lambda scored_run: (score(scored_run), scored_run[1] == repeat)
-        )
-        shared_turns = [
-            Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
-            for number, (head_turn, base_turn) in enumerate(
-                zip(head_turns, base_turns, strict=False), start=1
-            )
+        base_scores = {trial.key: _score(trial, self.row.name) for trial in case.base.trials}
+        pairs = [
+            (head_score, base_score, trial.key)
+            for trial in case.trials
+            if (head_score := _score(trial, self.row.name))
+            and (base_score := base_scores.get(trial.key))
         ]
-        if index is not None:
-            return shared_turns[index] if index < len(shared_turns) else None
-        differing_turns = (
-            turn
-            for turn in shared_turns
-            if turn.calls_differ or turn.expected_answer != turn.actual_answer
+        if not pairs:
+            return None
+        head, base, key = min(pairs, key=lambda pair: sign * (pair[0].value - pair[1].value))
+        head_turns, base_turns = (side.turns(key) or () for side in (case.head, case.base))
+
+        def rank(turn: Turn) -> tuple[float, bool]:
+            head_part, base_part = (turn_score(score, turn.number - 1) for score in (head, base))
+            if head_part is None or base_part is None:
+                head_part = base_part = 0.0
+            is_different = turn.calls_differ or turn.expected_answer != turn.actual_answer
+            return sign * (base_part - head_part), is_different
+
+        return max(
+            (
+                Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
+                for number, (head_turn, base_turn) in enumerate(
+                    zip(head_turns, base_turns, strict=False), start=1
+                )
+            ),
+            key=rank,
+            default=None,
         )
-        return next(differing_turns, shared_turns[0] if shared_turns else None)
-
-
-ScoredRun: TypeAlias = tuple[Score, int, Sequence[Invocation]]
-"""The score, number and turns of a run."""
-
-
-def _runs(side: CaseSide, name: str) -> Sequence[ScoredRun]:
-    """The runs of a case that have a score and turns."""
-    runs = []
-    for trial in side.trials:
-        score = _score(trial, name)
-        turns = side.turns(trial.key)
-        if score is not None and turns is not None:
-            runs.append((score, trial.key.number, turns))
-    return runs
-
-
-def _largest_drop_turn(
-    head: Sequence[ScoredRun], base: Sequence[ScoredRun], sign: float
-) -> int | None:
-    """The turn whose mean fell furthest; None if the criterion has no scores by turn."""
-    drops = []
-    for index in range(max(len(score.turns) for score, _, _ in head)):
-        head_scores, base_scores = (
-            [number for score, _, _ in runs if (number := turn_score(score, index)) is not None]
-            for runs in (head, base)
-        )
-        if head_scores and base_scores:
-            drops.append((sign * (fmean(base_scores) - fmean(head_scores)), -index))
-    return -max(drops)[1] if drops else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -420,8 +420,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion. If a row is too wide, it has no evidence, and its result is on the next
-    line."""
+    """A row per criterion."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
     cells = [_columns("compared_columns")]
     cells += [
@@ -433,20 +432,12 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
         )
         for row in rows
     ]
-    lines: list[str] = []
-    columns: tuple[int, ...]
-    for columns in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
-        table = [[row[column] for column in columns] for row in cells]
-        lines = list(plain.table(table, right_columns=range(1, 5)))
-        if not width or max(map(plain.columns, lines)) <= width:
-            break
-    yield Line(lines[0], "bold")
-    for row, line, row_cells in zip(rows, lines[1:], cells[1:], strict=True):
+    header, *lines = plain.table(cells, right_columns=range(1, 5))
+    yield Line(header, "bold")
+    for row, line in zip(rows, lines, strict=True):
         kind = cases.KINDS[row.change]
-        style = KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else ""
-        yield Line(line, style)
-        if 5 not in columns:
-            yield Line(f"  {row_cells[5]}", style)
+        is_colored = row.rule.gating and kind is not VerdictKind.INCONCLUSIVE
+        yield Line(line, KINDS[kind] if is_colored else "")
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:

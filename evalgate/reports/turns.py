@@ -275,45 +275,21 @@ def _beside_base(
         difference = divergence.compare(
             base, head, hears_calls=case.suite.simulator.include_function_calls
         )
-        text = _divergence(difference, base, head)
+        text = _divergence(difference, len(base), len(head))
         # later turns of the same number are no longer comparable
         if difference is not None and difference.users is not None:
             base = base[: difference.users - 1]
     return base if case.is_new else (), text
 
 
-def _divergence(
-    difference: Divergence | None, base: Sequence[Invocation], head: Sequence[Invocation]
-) -> str:
-    """The turn in which the shown run and the base's run of that number diverge, with both agents'
-    answers."""
+def _divergence(difference: Divergence | None, base_count: int, head_count: int) -> str:
+    """The turn in which the shown run and the base's run of that number diverge. `base_count`,
+    `head_count`: their turns."""
     if difference is None:
         return phrase("same_conversation")
     if difference.answers is None:
         return phrase("user_diverges", difference.users)
-    base_turn = base[difference.answers - 1]
-    head_turn = head[difference.answers - 1]
     longer_side = ""
-    if difference.users is not None and difference.users > min(len(base), len(head)):
-        longer_side = "base" if len(base) > len(head) else "head"
-    return phrase(
-        "agents_diverge",
-        difference.answers,
-        _answer_or_calls(base_turn, head_turn),
-        _answer_or_calls(head_turn, base_turn),
-        difference.users,
-        longer_side,
-    )
-
-
-def _answer_or_calls(turn: Invocation, other_turn: Invocation) -> str:
-    """The answer of an agent in a turn, or its calls if both agents gave the same answer."""
-    answer, other_answer = (
-        answer_text(invocation.final_response) for invocation in (turn, other_turn)
-    )
-    if answer == other_answer:
-        calls = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
-        return phrase("agent_called", plain.clip_end(calls, QUOTE_WIDTH))
-    return phrase(
-        "agent_said", None if answer is None else plain.clip_end(plain.flat(answer), QUOTE_WIDTH)
-    )
+    if difference.users is not None and difference.users > min(base_count, head_count):
+        longer_side = "base" if base_count > head_count else "head"
+    return phrase("agents_diverge", difference.answers, difference.users, longer_side)

@@ -14,9 +14,7 @@ from evalgate.model import (
     CaseVerdict,
     Change,
     CriterionVerdict,
-    Edits,
     FailureOrigin,
-    GateEdit,
     GateKind,
     Lack,
     NonBlocking,
@@ -333,45 +331,10 @@ def _pass_step(report: Report, placement: Placement) -> str:
 OLD_ORIGINS = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
 
 
-STRICTER: Mapping[GateKind, Mapping[str, int]] = {
-    GateKind.THRESHOLD: {"pass_rate": 1, "threshold": 0},
-    GateKind.REGRESSION: {"max_drop": -1, "alpha": 1},
-}
-"""The rules of a whole policy that can make a gate fail, with the sign of a difference that makes
-them stricter; 0 for either."""
-
-
-def _causes(report: Report) -> Iterator[GateEdit]:
-    """The edits of rules that can explain a failure: those of a gate that fails, or that name a
-    suite or a criterion that does."""
-    verdict = report.verdict
-    cases = [case for case in verdict.cases if case.kind is VerdictKind.FAIL]
-    rows = report.compared.criteria
-    failed = {
-        (case.suite, row.name) for case in cases for row in case.criteria if row.kind is case.kind
-    }
-    failed |= {("", case.suite) for case in cases}
-    failed |= {("", row.name) for row in rows if row.change is Change.REGRESSED}
-    gates = [gate.gate for gate in verdict.gates if gate.kind is VerdictKind.FAIL]
-    signs = {name: sign for gate in gates for name, sign in STRICTER[gate].items()}
-    for edit in report.edits.rules():
-        _, of_name, name = edit.subject.rpartition(" of ")
-        if edit.suite or of_name:
-            can_cause = not failed.isdisjoint({(edit.suite, name), ("", name)})
-        else:
-            sign = signs.get(name, 0)
-            is_stricter = not sign or sign * (float(edit.head) - float(edit.base)) > 0
-            can_cause = name in signs and is_stricter
-        if can_cause:
-            yield edit
-
-
 def _fail_step(report: Report, placement: Placement) -> str:
     comparison = report.compared
     if report.edits.decide and not report.edits.by_base:
-        causes = tuple(_causes(report))
-        rules = Edits(edits=causes) if causes else report.edits
-        return phrase("step_stricter", edits.rules(rules, mark=plain.quoted))
+        return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
     if comparison.is_untouched(report.run):
         failed_keys = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
         is_edited = not failed_keys.isdisjoint(comparison.edited)

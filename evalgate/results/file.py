@@ -11,7 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError, create_model, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, create_model
 
 from evalgate.comparison import pairing
 from evalgate.errors import ConfigError, Place, Problem
@@ -55,7 +55,7 @@ from evalgate.model.run import MOST_REPEATS
 from evalgate.values import JsonObject, T, frozen_dataclass, member
 from . import labels, shapes
 from .labels import CaseLabel
-from .shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
+from .shapes import AnyGrade, Described, Entry, OutcomeEntry, entry
 
 SCHEMA_VERSION = 5
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
@@ -201,9 +201,6 @@ class CaseEntry(Entry):
     eval_case: EvalCaseWire | None = Field(
         default=None, description="The case itself, as ADK's EvalCase."
     )
-    not_finite: Places = Field(
-        default_factory=list, description=f"For `eval_case`. {shapes.NOT_FINITE}"
-    )
     criteria: list[str] = Field(default_factory=list, description=CRITERIA_OF_CASE)
     verdict: VerdictKind
     reason: str = ""
@@ -220,17 +217,6 @@ class CaseEntry(Entry):
         default=None, description="The shard that ran it, if shards were merged."
     )
     trials: list[TrialEntry] = Field(default_factory=list)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_not_finite(cls, raw: Any) -> Any:
-        if (
-            isinstance(raw, dict)
-            and raw.get("not_finite")
-            and isinstance(raw.get("eval_case"), dict)
-        ):
-            return {**raw, "eval_case": shapes.with_not_finite(raw["eval_case"], raw["not_finite"])}
-        return raw
 
 
 class SuiteEntry(_AnySuite):
@@ -465,7 +451,6 @@ def _is_remarkable(case: CaseComparison) -> bool:
         or case.mixed
         or case.quarantined
         or case.origin is not None
-        or case.divergence is not None
     )
 
 
@@ -493,11 +478,7 @@ def _case_line(
         "trials": trials,
     }
     fields = {name: content for name, content in fields.items() if content}
-    text = shapes.encode(fields)
-    if shapes.may_be_not_finite(text):
-        places = shapes.not_finite_places(fields["eval_case"])
-        text = shapes.encode({**fields, "not_finite": places}) if places else text
-    return text.decode()
+    return shapes.encode(fields).decode()
 
 
 def _case_head(case: Case) -> JsonObject:

@@ -6,13 +6,11 @@ are in a separate table."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
-import math
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -50,17 +48,11 @@ from evalgate.values import JsonObject, Sentence
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
-Places: TypeAlias = list[list[str | int]]
 
 CONFIG = ConfigDict(
     extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings"
 )
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NOT_FINITE = "Paths of texts (`NaN`, `Infinity`, `-Infinity`) for numbers that JSON does not have."
-NAMES = ("NaN", "Infinity", "-Infinity")
-"""The texts for numbers that JSON does not have; pydantic reads every float from them."""
-MOST_STEPS = 100_000
-"""The most steps of all paths together that are kept for one document."""
 
 
 class Entry(BaseModel):
@@ -123,7 +115,8 @@ def _shared_fields(noun: Any, shape: type[Entry]) -> Collection[str]:
 def encode(document: Any) -> bytes:
     """Compact, strict JSON without a line end, for values that were read from JSON.
 
-    JSON has no NaN and no Infinity (RFC 8259): they become the texts of `NAMES`."""
+    JSON has no NaN and no Infinity (RFC 8259): they become the texts `NaN`, `Infinity` and
+    `-Infinity`, which pydantic reads as floats where the layout has some."""
     try:
         return to_json(document, inf_nan_mode="strings", fallback=_text_of)
     except PydanticSerializationError:
@@ -230,7 +223,6 @@ class OutcomeEntry(Entry):
         default_factory=list, description="The turns before the failure."
     )
     retry_after_s: float | None = None
-    not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
     redacted: bool = Field(
         default=False, description="Secrets were removed, so it is not scored again."
     )
@@ -275,10 +267,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable) -> JsonObject:
         for name, default in _DEFAULTS.items()
         if (content := getattr(outcome, name, default)) != default
     }
-    fields |= _turn_lists(outcome, agents_seen)
-    if may_be_not_finite(encode(fields)) and (places := not_finite_places(fields)):
-        fields["not_finite"] = places
-    return fields
+    return fields | _turn_lists(outcome, agents_seen)
 
 
 def _turn_lists(outcome: Outcome, agents_seen: AgentsTable) -> JsonObject:
@@ -355,8 +344,6 @@ def _with_lists(
 
 def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
-    if raw.get("not_finite"):
-        raw = with_not_finite(raw, raw["not_finite"])
     entry = OutcomeEntry.model_validate(raw)
     wires = entry.invocations if entry.kind == "transcript" else entry.partial
     turns = tuple(
@@ -387,50 +374,3 @@ def _add_to_table(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable) ->
     key = fingerprints.digest(agents_json(agents))
     agents_seen.setdefault(key, agents)
     return key
-
-
-# --- numbers that JSON does not have, anywhere in a document --------------------------------------
-
-
-def may_be_not_finite(encoded: bytes) -> bool:
-    """True if an encoded document may contain such a number; a cheap check."""
-    return b'"NaN"' in encoded or b'Infinity"' in encoded
-
-
-def not_finite_places(document: Any) -> Places:
-    """Paths of the numbers in a JSON-ready document that are not finite; only the first ones if
-    there are very many."""
-    paths: Places = []
-    step_count = 0
-    nodes: list[tuple[Any, Any]] = [
-        ((), document)
-    ]  # a path is its last step and the path before it
-    while nodes and step_count < MOST_STEPS:  # no recursion: agents choose the depth
-        steps_back, node = nodes.pop()
-        if isinstance(node, float):
-            if not math.isfinite(node):
-                path: list[str | int] = []
-                while steps_back:
-                    step, steps_back = steps_back
-                    path.append(step)
-                paths.append(path[::-1])
-                step_count += len(path)
-        elif isinstance(node, Mapping):
-            nodes.extend(((key, steps_back), child) for key, child in node.items())
-        elif isinstance(node, list | tuple):
-            nodes.extend(((index, steps_back), child) for index, child in enumerate(node))
-    return paths
-
-
-def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
-    """`value` with the numbers back in the places `at`. A place without such a text stays as it is:
-    anybody may have written the file."""
-    document: JsonObject = json.loads(json.dumps(value))
-    for path in at if isinstance(at, list) else ():
-        node: Any = document
-        with contextlib.suppress(LookupError, TypeError):
-            for step in path[:-1]:
-                node = node[step]
-            if node[path[-1]] in NAMES:
-                node[path[-1]] = float(node[path[-1]])
-    return document

@@ -297,12 +297,8 @@ def _difference(first_part: Stored, other_part: Stored) -> str:
         other_fact = other_facts[difference]
         if fact != other_fact and None not in (fact, other_fact):
             return f"are {difference} ({fact} and {other_fact})"
-    first_shard, other_shard = map(part_of, (first_part, other_part))
-    return (
-        ""
-        if first_shard.fingerprint == other_shard.fingerprint
-        else _plan_difference(first_shard, other_shard)
-    )
+    prints = {part_of(part).fingerprint for part in (first_part, other_part)}
+    return "differ in cases, criteria, agents, `durations` or settings" if len(prints) > 1 else ""
 
 
 def _facts(part: Stored) -> dict[str, object]:
@@ -318,22 +314,6 @@ def _facts(part: Stored) -> dict[str, object]:
         "from different folders of the repository": run.root
         or (None if run.root is None else "the repository root"),
     }
-
-
-def _plan_difference(first_shard: PlanPart, other_shard: PlanPart) -> str:
-    different_keys = sorted(
-        dict(first_shard.fingerprints.items() ^ other_shard.fingerprints.items())
-    )
-    if different_keys:
-        return f"do not have the same cases: {'/'.join(different_keys[0])}"
-    if first_shard.homes != other_shard.homes:
-        return "divide the cases differently: their `durations` files differ"
-    for suite, other_suite in zip(first_shard.plan, other_shard.plan, strict=True):
-        if suite.criteria != other_suite.criteria:
-            return f"have different criteria or thresholds for {suite.key}"
-        if suite.agent != other_suite.agent:
-            return f"ran different agents for {suite.key}"
-    return "were run with different settings"
 
 
 # --- all shards as one run -----------------------------------------------------------------------

@@ -253,10 +253,3 @@ def test_the_change_that_brings_the_first_cases_pays_for_none_twice(tmp_path: Pa
     repo.commit("first")
     assert repo.run()[0] == 0
     assert repo.asked("head") == 3
-
-
-def test_the_file_of_old_is_refused_with_what_replaces_it(repo: Repository) -> None:
-    repo.write("evalgate-quarantine.yml", "[]")
-    code, said = repo.run()
-    assert code == 2
-    assert "Write `quarantine:` in evalgate.yml" in said

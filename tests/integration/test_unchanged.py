@@ -104,7 +104,7 @@ def test_who_has_to_act_where_evaluation_files_alone_change(
     assert f"This change {told}." in comment
 
 
-CAUSED = "The stricter rules of this change cause it (`"
+CAUSED = "The edited rules of this change cause it (`"
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,38 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
             return read
         if isinstance(reply, str):
             return "<bad_request>" if reply == "raise" else "<blocked>"
-        return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))
+        return JudgeReply(
+            parts=tuple(
+                Text(text=text if thought else as_asked(text, request.prompt), thought=thought)
+                for text, thought in reply
+            )
+        )
 
     return say
+
+
+def as_asked(text: str, prompt: str) -> str:
+    """What a judge says in ADK's form of what our prompt asks about, in the form that it asks for:
+    docs/decisions/006."""
+    blocks = [
+        {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        for lines in (block.splitlines() for block in text.split("\n\n"))
+    ]
+    if all("verdict" in block for block in blocks):  # of rubrics
+        asked = {each["id"] for each in _listed("properties", prompt)}
+        return json.dumps({"verdicts": [block for block in blocks if block["id"] in asked]})
+    if all("label" in block for block in blocks):
+        names = {each["sentence"]: each["id"] for each in _listed("sentences", prompt)}
+        return json.dumps(
+            {"verdicts": [{"id": names[block["sentence"]], **block} for block in blocks]}
+        )
+    return text.replace('"is_the_agent_response_valid"', '"verdict"')
+
+
+def _listed(piece: str, prompt: str) -> list[dict[str, str]]:
+    material = prompt.partition(f"\n<<< {piece} ")[2].partition("\n")[2]
+    listed: list[dict[str, str]] = json.loads(material.partition(f"\n>>> {piece} ")[0])
+    return listed
 
 
 def _evidence(request: Scripted) -> TrialView:

@@ -255,16 +255,9 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
     assert str(reason(found)[1]).startswith("turn 2: ")
     assert found.turns == (1.0, None)
     assert [finding.label for finding in found.findings] == ["valid", ""]
-    compat = ScriptedJudge(
-        lambda asked: (
-            '{"is_the_agent_response_valid": "valid"\n}'
-            if "how much?" in asked.prompt
-            else "<bad_request>"
-        )
-    )
     as_adk = grade(
         MATCH,
-        compat,
+        judge,
         [ONE, turn("b", answer="x")],
         [REFERENCE, turn("b", answer="y")],
         adk_compat=True,
@@ -389,10 +382,9 @@ def test_a_rubric_forgotten_twice_is_unknown_never_absent() -> None:
         ("It is a.", "yes"),
         ("It is b.", ""),
     ]
-    as_adk = "ID: a\nProperty: It is a.\nRationale: so\nVerdict: yes"
     compat = grade(
         ANSWER,
-        ScriptedJudge(say(as_adk)),
+        ScriptedJudge(say(verdicts(P1="yes"))),
         [ONE],
         adk_compat=True,
         **written(rubric("a"), rubric("b")),

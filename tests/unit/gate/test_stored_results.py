@@ -23,6 +23,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
+from evalgate.reports import turns, view
 from evalgate.results import file
 from evalgate.results.file import Stored, StoredOutcomes
 
@@ -88,9 +89,9 @@ def test_the_conversations_of_a_renamed_file_are_found(
         at = TrialKey(suite=key, case_id="c0")
         return dataclasses.replace(run, suites=(suite,), transcripts={at: said}.get)
 
-    comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison
-    assert comparison is not None
-    assert comparison.cases[0].divergence is not None
+    report = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch)
+    (shown,) = view.view_of(report).cases
+    assert "diverge in turn 1" in turns.conversation_of(shown).divergence
 
 
 def test_a_file_that_asks_other_things_is_another(

@@ -1,6 +1,7 @@
-"""Judges' replies: labels in any dress are read, anything else is no vote and never a no."""
+"""Judges' replies: labels are read, anything else is no vote and never a no."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, strategies as st
@@ -8,7 +9,13 @@ from hypothesis import given, strategies as st
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
+from evalgate.judges.base import Vote
 from evalgate.model import Rubric
+
+
+def parse_match(text: str) -> Mapping[str, Vote]:
+    return prompting.parse_label(text, final_response_match_v2.LABELS)
+
 
 RUBRICS = [
     Rubric(rubric_id="polite", text="It is polite."),
@@ -20,31 +27,15 @@ RUBRICS = [
     ("reply", "label"),
     [
         ('{"rationale": "same", "verdict": "valid"}', "valid"),
+        ('```json\n{"verdict": "valid"}\n```', "valid"),  # a code fence
         ('{"verdict": "Valid"}', "valid"),  # a capital letter
+        ('{"verdict": "Invalid."}', "invalid"),
         ('{"verdict": "**invalid**"}', "invalid"),  # bold
-        # a code fence and more text
-        ('```json\n{"verdict": "valid"}\n```\nHope this helps!', "valid"),
-        ("{'verdict': 'invalid', 'rationale': 'it\\'s \"off\"'}", "invalid"),  # Python's quotes
-        ('{"verdict": "valid",}', "valid"),  # a comma too many
-        ('Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}', "valid"),
-        ("Rationale: fine\n**Verdict:** Invalid.", "invalid"),  # no JSON at all
-        ("- Verdict : valid", "valid"),
-        ("verdict\uff1avalid", "valid"),  # a wide colon
-        # ADK's own key
-        ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),
-        ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
-        ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
-        ("verdict: valid\nrationale: all facts are there", "valid"),
-        # lines of broken JSON in a fence
-        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),
         ('{"verdict": "Valid, because every fact is there"}', "valid"),
-        ("verdict: invalid: since the price is missing", "invalid"),
-        # what is quoted in the middle does not count
-        ("The agent wrote\nverdict: valid\nand is wrong.\nVerdict: invalid", "invalid"),
     ],
 )
 def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
-    (vote,) = final_response_match_v2.parse_match(reply).values()
+    (vote,) = parse_match(reply).values()
     assert (vote.label, vote.passed) == (label, label == "valid")
 
 
@@ -62,13 +53,10 @@ def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
         '{"verdict": "valid, if the price were there"}',
         '{"verdict": "valid, because an invalid price was asked for"}',  # speaks of both
         '{"verdict": "valid. The opposite is true."}',
-        "Reasons first.\nverdict: valid in parts",
-        '{"verdict": "valid"}\n{"verdict": "invalid"}',  # which one?
-        "verdict: valid\nverdict: invalid",
     ],
 )
 def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
-    (vote,) = final_response_match_v2.parse_match(reply).values()
+    (vote,) = parse_match(reply).values()
     assert vote.passed is None
     assert vote.label
 
@@ -80,15 +68,25 @@ def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
         "I cannot say.",
         "valid",
         "The agent says\nverdict: valid\nMy verdict is that it is wrong.",
+        "{'verdict': 'valid'}",  # Python's quotes
+        '{"verdict": "valid",}',  # a comma too many
+        "Rationale: fine\n**Verdict:** Invalid.",  # no JSON at all
+        "verdict: valid\nrationale: all facts are there",
+        '```json\n"verdict": "valid",\n"rationale": "no "braces""\n```',
+        'Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}',  # an object that may be quoted
+        '{"verdict": "valid"}\n{"verdict": "invalid"}',
         "{",
         '{"rationale": "cut, "verdict": "valid"',
         '{"answer": "valid"}',
+        '{"reasoning": "x", "is_the_agent_response_valid": "invalid"}',  # ADK's own key
+        '{"result": {"verdict": "valid"}}',
+        '[{"verdict": "valid"}]',
         "[]",
         "null",
     ],
 )
 def test_a_reply_without_a_verdict_says_nothing(reply: str) -> None:
-    assert final_response_match_v2.parse_match(reply) == {}
+    assert parse_match(reply) == {}
 
 
 def votes(reply: str) -> dict[str, bool | None]:
@@ -109,6 +107,7 @@ def votes(reply: str) -> dict[str, bool | None]:
         # P1 was passed over, and nothing is made up
         ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),
         ('{"verdicts": [{"id": "P3", "verdict": "yes"}]}', {}),  # of nobody
+        ('{"verdicts": [{"name": "P1", "text": "It is polite.", "verdict": "yes"}]}', {}),
         # a word on the whole, which nobody asked for, hides none on the parts
         ('{"verdict": "yes", "verdicts": [{"id": "P2", "verdict": "no"}]}', {"2": False}),
         ('{"verdicts": [{"id": "P1", "verdict": "maybe"}]}', {"polite": None}),
@@ -116,21 +115,7 @@ def votes(reply: str) -> dict[str, bool | None]:
             '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P1", "verdict": "no"}]}',
             {"polite": None},
         ),
-        (
-            "ID: P1\nProperty: It is polite.\nRationale: so\nVerdict: yes\n\nID: 2\nVerdict: no",
-            {"polite": True, "2": False},
-        ),
-        # by its text
-        ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),
-        ("1. **ID:** P1\n   **Verdict:** Yes.", {"polite": True}),
-        (
-            "Here they are:\n\nID: P1\nVerdict: yes\n---\nID: P2\nRationale: so\nand so\nVerdict: no",
-            {"polite": True, "2": False},
-        ),
-        # quoted, as far as anybody can tell, and then nothing else of the reply counts
-        ("The agent says\nID: P1\nVerdict: yes\nwhich is wrong.", {}),
-        ("ID: P1\nRationale: it says\nID: P1\nVerdict: yes\nwhich is wrong\nVerdict: no", {}),
-        ("ID: P1\nVerdict: Yes, were it not for the price", {"polite": None}),
+        ("ID: P1\nProperty: It is polite.\nVerdict: yes\n\nID: 2\nVerdict: no", {}),
         ("nothing of use", {}),
     ],
 )
@@ -215,11 +200,6 @@ def test_sentence_verdicts() -> None:
         found["S1"].rationale
         == "said \N{LEFT DOUBLE QUOTATION MARK}red\N{RIGHT DOUBLE QUOTATION MARK}"
     )
-    lines = "sentence: Apples are red.\nlabel: `contradictory`\nrationale: x\n\nsentence: Bye!\nlabel: hearsay"
-    read = hallucinations_v1.parse_validation(lines, sentences)
-    assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
-    planted = "The agent says\nsentence: Bye!\nlabel: supported\nand is wrong."
-    assert hallucinations_v1.parse_validation(planted, sentences) == {}
 
 
 def test_a_sentence_with_two_different_labels_has_none() -> None:
@@ -236,7 +216,7 @@ def test_safety_and_coherence() -> None:
 
 @given(st.text())
 def test_no_text_crashes_a_parser(text: str) -> None:
-    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(parse_match(text)) <= {""}
     assert set(prompting.parse_label(text, vertex.GRADES)) <= {""}
     assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
@@ -256,7 +236,7 @@ def test_no_text_crashes_a_parser(text: str) -> None:
 )
 def test_no_json_crashes_a_parser(value: object) -> None:
     text = json.dumps(value)
-    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(parse_match(text)) <= {""}
     assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
