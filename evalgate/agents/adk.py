@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evalgate.text import words
 from evalgate.values import Json
 from . import python_process
 from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
-    Checkout,
     DriverTools,
     Missing,
     exists,
@@ -24,6 +22,9 @@ from .base import (
 from .pool import WorkerPool
 from .python_process import PythonOptions
 from .worker_process import Launch
+
+LOADABLE = (".py", ".pyc", ".so", ".pyd")
+"""Endings of files that Python can load as modules."""
 
 
 class AdkOptions(PythonOptions):
@@ -74,11 +75,10 @@ class AdkDriver(AgentDriver):
             vouches_for_tools=True,
         )
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
         """The path, if it is not a folder, file or module, or is a folder without anything that
         Python loads."""
         text = options.get("path", ".")
-        root = checkout.root
         names = text.split(".")
         candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
         if all(name.isidentifier() for name in names):
@@ -92,9 +92,7 @@ class AdkDriver(AgentDriver):
             )
         else:
             return None
-        return Missing(
-            option="path", message=message, hint=_path_hint(text, checkout.agent_folders())
-        )
+        return Missing(option="path", message=message)
 
     def label(self, options: Json) -> str:
         """The agent's path."""
@@ -104,19 +102,8 @@ class AdkDriver(AgentDriver):
 def _holds_code(folder: Path) -> bool:
     try:
         return any(
-            path.name.endswith(python_process.LOADABLE) or path.name in ("root_agent.yaml", "agent")
+            path.name.endswith(LOADABLE) or path.name in ("root_agent.yaml", "agent")
             for path in folder.iterdir()
         )
     except OSError:
         return True  # the run reports the error
-
-
-def _path_hint(text: str, folders: Sequence[str]) -> str:
-    names = {folder.rpartition("/")[2]: folder for folder in folders}
-    name = words.nearest(PurePosixPath(text).name, names)
-    nearest_folder = words.nearest(text.strip("/"), folders) or names.get(name or "")
-    if nearest_folder:
-        return f"Did you mean `{nearest_folder}`?"
-    if folders:
-        return f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
-    return ""
