@@ -281,7 +281,8 @@ class AgentSetting:
     None: its tools run. `trace`: record each turn in detail, if the driver can. `meeting`: entered
     while the agent starts for the first time; its exit waits until the agents of other sides have
     started too. `why_absent`: why a variable is not in the environment and what to do, in words
-    that follow a colon."""
+    that follow a colon. `explain`: puts the reason first in a failure of a conversation that
+    seems to lack a variable."""
 
     root: str
     world: InstallSetup
@@ -292,6 +293,7 @@ class AgentSetting:
     trace: bool = False
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext
     why_absent: Callable[[str], str] = "{} is not set".format
+    explain: Callable[[AgentFailure], AgentFailure] = lambda failure: failure
 
 
 @frozen_dataclass
