@@ -33,7 +33,7 @@ class AdkOptions(PythonOptions):
 
     path: str = Field(
         default=".",
-        description="Folder, file or dotted module of the agent, relative to the repository root.",
+        description="Folder or file of the agent, relative to the repository root.",
     )
     agent: str | None = Field(
         default=None, description="Another attribute of its module, or one of its sub-agents."
@@ -76,16 +76,12 @@ class AdkDriver(AgentDriver):
         )
 
     def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
-        """The path, if it is not a folder, file or module, or is a folder without anything that
-        Python loads."""
+        """The path, if it is neither a folder nor a file, or a folder without anything that Python
+        loads."""
         text = options.get("path", ".")
-        names = text.split(".")
-        candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
-        if all(name.isidentifier() for name in names):
-            candidates += [root.joinpath(*names), root.joinpath(*names[:-1], f"{names[-1]}.py")]
-        agent_path = next(filter(exists, candidates), None)
-        if agent_path is None:
-            message = f"no agent at `{text}`: not a folder, file or module of the checkout"
+        agent_path = Path(os.path.normpath(root / text))  # as its worker resolves it
+        if not exists(agent_path):
+            message = f"no agent at `{text}`: neither a folder nor a file of the checkout"
         elif agent_path.is_dir() and not _holds_code(agent_path):
             message = (
                 f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"

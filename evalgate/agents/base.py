@@ -387,7 +387,6 @@ def folder_of(options: Json, root: Path) -> Path:
     module = str(options.get("call", "")).partition(":")[0]
     place = root / text
     with suppress(OSError, ValueError):
-        place = place if place.exists() else root / text.replace(".", "/")  # a dotted module
         place = Path(os.path.normpath(place.joinpath(*module.split("."))))
         while place != root and place.is_relative_to(root) and not place.is_dir():
             place = place.parent
