@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evalgate.text import words
 from evalgate.values import Json
 from . import python_process
 from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
-    Checkout,
     DriverTools,
     Missing,
     exists,
@@ -25,6 +23,9 @@ from .pool import WorkerPool
 from .python_process import PythonOptions
 from .worker_process import Launch
 
+LOADABLE = (".py", ".pyc", ".so", ".pyd")
+"""Endings of files that Python can load as modules."""
+
 
 class AdkOptions(PythonOptions):
     """Location and environment of the agent; see docs/agents/adk.md and
@@ -32,7 +33,7 @@ class AdkOptions(PythonOptions):
 
     path: str = Field(
         default=".",
-        description="Folder, file or dotted module of the agent, relative to the repository root.",
+        description="Folder or file of the agent, relative to the repository root.",
     )
     agent: str | None = Field(
         default=None, description="Another attribute of its module, or one of its sub-agents."
@@ -74,27 +75,20 @@ class AdkDriver(AgentDriver):
             vouches_for_tools=True,
         )
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """The path, if it is not a folder, file or module, or is a folder without anything that
-        Python loads."""
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
+        """The path, if it is neither a folder nor a file, or a folder without anything that Python
+        loads."""
         text = options.get("path", ".")
-        root = checkout.root
-        names = text.split(".")
-        candidates = [Path(os.path.normpath(root / text))]  # as its worker resolves it
-        if all(name.isidentifier() for name in names):
-            candidates += [root.joinpath(*names), root.joinpath(*names[:-1], f"{names[-1]}.py")]
-        agent_path = next(filter(exists, candidates), None)
-        if agent_path is None:
-            message = f"no agent at `{text}`: not a folder, file or module of the checkout"
+        agent_path = Path(os.path.normpath(root / text))  # as its worker resolves it
+        if not exists(agent_path):
+            message = f"no agent at `{text}`: neither a folder nor a file of the checkout"
         elif agent_path.is_dir() and not _holds_code(agent_path):
             message = (
                 f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
             )
         else:
             return None
-        return Missing(
-            option="path", message=message, hint=_path_hint(text, checkout.agent_folders())
-        )
+        return Missing(option="path", message=message)
 
     def label(self, options: Json) -> str:
         """The agent's path."""
@@ -104,19 +98,8 @@ class AdkDriver(AgentDriver):
 def _holds_code(folder: Path) -> bool:
     try:
         return any(
-            path.name.endswith(python_process.LOADABLE) or path.name in ("root_agent.yaml", "agent")
+            path.name.endswith(LOADABLE) or path.name in ("root_agent.yaml", "agent")
             for path in folder.iterdir()
         )
     except OSError:
         return True  # the run reports the error
-
-
-def _path_hint(text: str, folders: Sequence[str]) -> str:
-    names = {folder.rpartition("/")[2]: folder for folder in folders}
-    name = words.nearest(PurePosixPath(text).name, names)
-    nearest_folder = words.nearest(text.strip("/"), folders) or names.get(name or "")
-    if nearest_folder:
-        return f"Did you mean `{nearest_folder}`?"
-    if folders:
-        return f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}."
-    return ""

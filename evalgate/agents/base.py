@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
@@ -281,7 +281,8 @@ class AgentSetting:
     None: its tools run. `trace`: record each turn in detail, if the driver can. `meeting`: entered
     while the agent starts for the first time; its exit waits until the agents of other sides have
     started too. `why_absent`: why a variable is not in the environment and what to do, in words
-    that follow a colon."""
+    that follow a colon. `explain`: puts the reason first in a failure of a conversation that
+    seems to lack a variable."""
 
     root: str
     world: InstallSetup
@@ -292,39 +293,15 @@ class AgentSetting:
     trace: bool = False
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext
     why_absent: Callable[[str], str] = "{} is not set".format
+    explain: Callable[[AgentFailure], AgentFailure] = lambda failure: failure
 
 
 @frozen_dataclass
 class Missing:
-    """An agent that is named but does not exist: the option that names it, the message, and a hint.
-
-    `certain` False: it may be installed in the agent's environment."""
+    """An agent that is named but does not exist: the option that names it, and the message."""
 
     option: str
     message: str
-    hint: str = ""
-    certain: bool = True
-
-
-class Checkout(Protocol):
-    """The parts of a checkout that a driver may read before anything runs. Paths are POSIX and
-    relative to `root`; nothing is imported."""
-
-    @property
-    def root(self) -> Path:
-        """The absolute path."""
-
-    def code(self) -> Iterable[str]:
-        """The source files that an agent may consist of."""
-
-    def below(self, folder: str) -> Iterable[str]:
-        """All files below a folder, except those of installed packages."""
-
-    def agent_folders(self) -> Sequence[str]:
-        """The folders that look like ADK agents."""
-
-    def json_files(self) -> Sequence[str]:
-        """JSON files that are not evaluation files."""
 
 
 class DriverOptions(RuleShape):
@@ -360,13 +337,19 @@ class AgentDriver(ABC):
         """Open the agent; workers start on first use. Raises AgentFailed if the agent can never
         work."""
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:  # noqa: ARG002 - for others
         """The missing target of a text option, as far as it is known before a run; None if none is
         missing."""
         return None
 
-    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:  # noqa: ARG002 - for others
-        """The recordings that answer instead of an agent."""
+    def files(
+        self,
+        options: Json,  # noqa: ARG002 - for others
+        root: Path,  # noqa: ARG002 - as above
+        below: Callable[[str], Iterable[str]],  # noqa: ARG002 - as above
+    ) -> Iterable[str]:
+        """The recordings that answer instead of an agent, relative to the checkout `root`. `below`:
+        all files below a folder, except those of installed packages."""
         return ()
 
     def is_led(self, options: Json) -> bool:  # noqa: ARG002 - for others
@@ -404,7 +387,6 @@ def folder_of(options: Json, root: Path) -> Path:
     module = str(options.get("call", "")).partition(":")[0]
     place = root / text
     with suppress(OSError, ValueError):
-        place = place if place.exists() else root / text.replace(".", "/")  # a dotted module
         place = Path(os.path.normpath(place.joinpath(*module.split("."))))
         while place != root and place.is_relative_to(root) and not place.is_dir():
             place = place.parent

@@ -15,7 +15,6 @@ from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
-    Checkout,
     DriverOptions,
     DriverTools,
     Missing,
@@ -78,10 +77,10 @@ class CommandDriver(AgentDriver):
 
         return WorkerPool(launch, setting=setting)
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
         """The working directory, if it does not exist."""
         folder = options.get("cwd", ".")
-        if exists(checkout.root / folder):
+        if exists(root / folder):
             return None
         return Missing(
             option="cwd",

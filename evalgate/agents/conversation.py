@@ -173,15 +173,12 @@ class ToolCalls:
             self._tools.finish()
 
 
-_WAITED_FOR = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
-
-
-def timed_out(limits: AgentLimits, *, case: bool, activity: str = "") -> str:
+def timed_out(limits: AgentLimits, *, case: bool) -> str:
     """The message for a timeout of the whole `case`, or of one turn, with the setting."""
     if case:
         return f"the case timed out after {words.seconds(limits.case_timeout_s)} (`case-timeout`)"
     time = words.seconds(limits.turn_timeout_s)
-    return f"the agent timed out after {time} (`turn-timeout`){activity}"
+    return f"the agent timed out after {time} (`turn-timeout`)"
 
 
 class Turns:
@@ -493,13 +490,12 @@ class WorkerConversation(Turns):
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        activity = _WAITED_FOR.get(self._box.phase, "")
         boxes = self._worker.boxes
         case = (
             self.watch.seconds - self._stalled_s - boxes.stalled_s(self._box)
             >= self._limits.case_timeout_s
         )
-        message = timed_out(self._limits, case=case, activity=activity)
+        message = timed_out(self._limits, case=case)
         if tools := running_tools(self._steps):
             subject = "the tool {} was" if len(tools) == 1 else "the tools {} were"
             message += (

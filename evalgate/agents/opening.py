@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from evalgate import agents
@@ -72,32 +73,6 @@ class AbsentAgent(Agent):
         raise AgentFailed(self._failure)
 
 
-class ExplainedAgent:
-    """A local agent. If it fails because an environment variable is missing, the failure names the
-    reason. See `base.Agent`."""
-
-    def __init__(self, agent: Agent, variables: AgentVariables) -> None:
-        self._agent = agent
-        self._variables = variables
-        self.play = agent.play
-        self.run_metric = agent.run_metric
-        self.about = agent.about
-        self.close = agent.close
-        self.start = agent.start
-        self.description = agent.description
-        self.inputs = agent.inputs
-        self.surroundings = agent.surroundings
-
-    @contextmanager
-    def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
-        """See base.Agent. Raises AgentFailed."""
-        try:
-            with self._agent.converse(case, key) as conversation:
-                yield conversation
-        except AgentFailed as failed:
-            raise AgentFailed(explained(failed.failure, self._variables)) from failed
-
-
 @contextmanager
 def open_agents(
     suites: Sequence[Suite],
@@ -150,9 +125,7 @@ def open_agents(
                     python = missing_python(use, root=root, lender=settings.root)
                     if python and _is_lent(python, settings.root, context.environ):
                         use = use.with_options({**use.options, "python": str(python)})
-                    agent = agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
-                    is_remote = agents.is_remote(use)
-                    pools[key] = agent if is_remote else ExplainedAgent(agent, variables)
+                    pools[key] = agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
@@ -223,6 +196,7 @@ def _setting(
         trace=settings.trace,
         meeting=starting.wait,
         why_absent=variables.why_absent,
+        explain=partial(explained, variables=variables),
         tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
     )
 

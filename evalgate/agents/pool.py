@@ -130,21 +130,24 @@ class WorkerPool(Agent):
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         tools = self._setting.tools
-        with self._slot(key.case) as slot:
-            conversation = WorkerConversation(
-                slot.worker,
-                case=case,
-                seed=seed_of(key, seed=self._setting.seed),
-                limits=self._setting.limits,
-                on_timeout=lambda: self._retire(slot),
-                tools=tools.open(key, case) if tools else None,
-                vouches_for_tools=self._vouches_for_tools,
-                traces=self._traces,
-            )
-            try:
-                yield conversation
-            finally:
-                conversation.leave()
+        try:
+            with self._slot(key.case) as slot:
+                conversation = WorkerConversation(
+                    slot.worker,
+                    case=case,
+                    seed=seed_of(key, seed=self._setting.seed),
+                    limits=self._setting.limits,
+                    on_timeout=lambda: self._retire(slot),
+                    tools=tools.open(key, case) if tools else None,
+                    vouches_for_tools=self._vouches_for_tools,
+                    traces=self._traces,
+                )
+                try:
+                    yield conversation
+                finally:
+                    conversation.leave()
+        except AgentFailed as failed:
+            raise AgentFailed(self._setting.explain(failed.failure)) from failed
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade with a custom metric in a worker of `metrics`. Never raises for errors in it.

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 from pydantic import BaseModel, Field
 
-from evalgate.text import words
 from evalgate.values import Json, JsonObject
 from . import python_process
 from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
-    Checkout,
     DriverTools,
-    Missing,
-    exists,
 )
 from .pool import WorkerPool
 from .python_process import PythonOptions
@@ -72,26 +66,3 @@ class PythonDriver(AgentDriver):
         """See AgentDriver."""
         folder, slash, call = text.rpartition("/")
         return {self.argument: call, **({"path": folder or slash} if slash else {})}
-
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
-        """The module, if it is not in the checkout; it may be installed."""
-        module, colon, _ = options.get("call", "").partition(":")
-        names = module.split(".")
-        if not colon or not all(name.isidentifier() for name in names):
-            return None  # the validation of options reports it
-        for start in (checkout.root / options.get("path", "."), checkout.root):
-            place = start.joinpath(*names)
-            if exists(place) or exists(place.with_name(f"{place.name}.py")):
-                return None
-        files = [
-            PurePosixPath(path)
-            for path in checkout.code()
-            if path.endswith(python_process.LOADABLE)
-        ]
-        if any(names[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
-            return None  # a layout such as src/, which the environment resolves
-        modules = {".".join((*path.parts[:-1], path.stem)) for path in files}
-        unclear = "Ignore this if it is installed in the agent's environment."
-        hint = words.did_you_mean(module, modules, fallback=unclear)
-        message = f"there is no module `{module}` in the checkout"
-        return Missing(option="call", message=message, hint=hint, certain=False)

@@ -32,9 +32,6 @@ ISOLATED_FLAGS = ("-I", "-S")
 """Flags for the Python of metrics: the change cannot influence what it loads first, neither with
 environment variables nor with files."""
 
-LOADABLE = (".py", ".pyc", ".so", ".pyd")
-"""Endings of files that Python can load as modules; the drivers `adk` and `python` read it."""
-
 
 def metric_grade(result: MetricResult, *, code: str) -> Grade:
     """The grade from a metric's answer. A metric that returns NOT_EVALUATED and no score

@@ -38,7 +38,6 @@ from .base import (
     AgentDriver,
     AgentFailed,
     AgentSetting,
-    Checkout,
     Conversation,
     DriverOptions,
     DriverTools,
@@ -342,28 +341,29 @@ class ReplayDriver(AgentDriver):
         assert isinstance(options, ReplayOptions)
         return ReplayAgent(options, setting)
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
         """The path, if no file matches it."""
         text = options.get("path")
-        if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
+        if text is None or exists(root / text) or _matches(root, text):
             return None
-        hint = words.did_you_mean(text, checkout.json_files())
-        return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
+        return Missing(option="path", message=f"there are no recordings at `{text}`")
 
-    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
+    def files(
+        self, options: Json, root: Path, below: Callable[[str], Iterable[str]]
+    ) -> Iterable[str]:
         """The recordings: below `path`, else all files that are named like recordings."""
         location = options.get("path")
         if not isinstance(location, str):
             return [
                 path
-                for path in checkout.below(".")
+                for path in below(".")
                 if any(Path(path).match(pattern) for pattern in RECORDING_PATTERNS)
             ]
-        place = checkout.root / location
+        place = root / location
         if place.is_dir():
-            return checkout.below(location)
-        matches = [place] if place.is_file() else sorted(checkout.root.glob(location))
-        return [os.path.relpath(path, checkout.root) for path in matches if path.is_file()]
+            return below(location)
+        matches = [place] if place.is_file() else sorted(root.glob(location))
+        return [os.path.relpath(path, root) for path in matches if path.is_file()]
 
     def label(self, options: Json) -> str:
         """The path of the recordings."""

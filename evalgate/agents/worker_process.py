@@ -51,7 +51,7 @@ from .protocol import (
 )
 
 EXCERPT = 200
-SHELL_SAYS_SIGNAL = range(129, 160)
+SIGNAL_CODES = 129  # from here on exit codes are those of signals
 MOST_EVENTS = 20_000  # of one type in one turn: small events take many times their bytes in memory
 DETAIL_BYTES = 8_000
 MOST_QUESTIONS, MOST_CHARACTERS = 50_000, 5_000_000  # of all workers of an agent
@@ -65,11 +65,9 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
     memory limit, if it had one."""
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
-    if ended.returncode in SHELL_SAYS_SIGNAL:
-        text += f", which means signal {ended.returncode - 128}"
     if ended.signal == 9 or ended.returncode == 137:
         text += " (out of memory?)"
-    if memory_bytes is not None and not 0 <= ended.returncode < SHELL_SAYS_SIGNAL.start:
+    if memory_bytes is not None and not 0 <= ended.returncode < SIGNAL_CODES:
         text += f"; its memory is capped at {words.size(memory_bytes)}"
     if unfinished:
         text += f", in the middle of a line: {excerpt(unfinished)}"

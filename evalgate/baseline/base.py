@@ -430,8 +430,8 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) 
         del raw_settings["config"]
     if agent := raw_settings.get("agent"):
         use = agents_module.rule_use(AgentRule.of_short_form(str(agent)))
-        missing = discovery_agents.missing_of(use, discovery_agents.CheckoutView(root))
-        if missing is not None and missing.certain:
+        missing = discovery_agents.missing_of(use, root)
+        if missing is not None:
             # the agent was moved or is new: the base names its own
             del raw_settings["agent"]
     settings = load.load_settings(raw_settings)

@@ -698,7 +698,9 @@ def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
     """The files that replace an agent; none if it is asked."""
     if use.driver not in agents.DRIVERS or agents.is_asked(use):
         return ()
-    return agents.DRIVERS[use.driver].files(use.options, discovery_agents.CheckoutView(root))
+    return agents.DRIVERS[use.driver].files(
+        use.options, root, partial(discovery_agents.files_below, root)
+    )
 
 
 def _tool_files(settings: Settings) -> Iterator[str]:

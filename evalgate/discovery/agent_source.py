@@ -188,11 +188,8 @@ def _start_of(use: AgentUse, read: ReadText) -> list[str]:
     if path.endswith(".py"):
         return [path]
     names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
-    for folder in (path, path.replace(".", "/") or "."):
-        files = [*(_join(folder, name) for name in names), f"{folder}.py"]
-        if existing_files := [file for file in files if read(file) is not None]:
-            return existing_files
-    return []
+    files = (_join(path or ".", name) for name in names)
+    return [file for file in files if read(file) is not None]
 
 
 def _in(base: str, names: Iterable[str], read: ReadText) -> list[str]:

@@ -15,7 +15,7 @@ from evalgate.agents.base import Missing
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
@@ -544,51 +544,25 @@ OTHER_AGENTS = (
 _RULE = re.compile(r"agents\[(\d+)\]$")
 
 
-class CheckoutView:
-    """The parts of a checkout that drivers may read (base.Checkout), each found on first use.
-    `tree`: of an earlier walk."""
-
-    def __init__(self, root: Path, *, tree: Tree | None = None) -> None:
-        self.root = root
-        self._walked = tree
-
-    def code(self) -> Iterator[str]:
-        """See base.Checkout."""
-        return code_files(self.root)
-
-    def below(self, folder: str) -> Iterator[str]:
-        """See base.Checkout."""
-        for parent, folders, files in os.walk(self.root / folder):
-            folders[:] = sorted(
-                name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS
-            )
-            yield from (os.path.relpath(os.path.join(parent, name), self.root) for name in files)  # noqa: PTH118 - many
-
-    def agent_folders(self) -> Sequence[str]:
-        """See base.Checkout."""
-        return AgentFolders(self._tree.agent_files, self._tree.read_source).agents
-
-    def json_files(self) -> Sequence[str]:
-        """See base.Checkout."""
-        return self._tree.other_json
-
-    @functools.cached_property
-    def _tree(self) -> Tree:
-        return self._walked or Tree(self.root)
+def files_below(root: Path, folder: str) -> Iterator[str]:
+    """All files below a folder of the checkout `root`, relative to it, except those of installed
+    packages."""
+    for parent, folders, files in os.walk(root / folder):
+        folders[:] = sorted(
+            name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS
+        )
+        yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)  # noqa: PTH118 - many
 
 
-def missing_of(use: AgentUse, checkout: CheckoutView) -> Missing | None:
+def missing_of(use: AgentUse, root: Path) -> Missing | None:
     """What the checkout lacks of the places that the agent's options name; None if nothing."""
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
-    return agents.DRIVERS[use.driver].missing(options, checkout)
+    return agents.DRIVERS[use.driver].missing(options, root)
 
 
-def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
-    """Problems with the paths of agents that rules name, each agent once. `places`: of the rules in
-    evalgate.yml.
-
-    An error if no environment could fix it, a warning if the agent may be installed."""
-    checkout = CheckoutView(tree.root, tree=tree)
+def problems(uses: Iterable[AgentUse], *, root: Path, places: Locator | None) -> Iterator[Problem]:
+    """Errors in the paths of agents that rules name, each agent once. `places`: of the rules in
+    evalgate.yml."""
     origins = set()
     for use in uses:
         rule = _RULE.search(use.found_by)
@@ -596,12 +570,7 @@ def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) ->
         if rule is None or driver is None or use.found_by in origins:
             continue
         origins.add(use.found_by)
-        missing = missing_of(use, checkout)
+        missing = missing_of(use, root)
         if missing is not None:
-            yield Problem(
-                severity=Severity.ERROR if missing.certain else Severity.WARNING,
-                code="agent-missing",
-                message=missing.message,
-                place=places("agents", int(rule[1]), missing.option) if places else None,
-                hint=missing.hint,
-            )
+            place = places("agents", int(rule[1]), missing.option) if places else None
+            yield errors.error("agent-missing", missing.message, place)

@@ -178,7 +178,7 @@ def prepare(
         *discovery_problems,
         *lint_problems,
         *_option_problems(uses),
-        *discovery_agents.problems(uses, tree=discovery.tree, places=places),
+        *discovery_agents.problems(uses, root=discovery.tree.root, places=places),
         *toolbox.check(settings, suites),
     )
     defaults = criteria_judges.defaults_of(settings)

@@ -388,7 +388,9 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     eval_set = reading.eval_set
     if session is not None:
         try:
-            initial_session = adk_shapes.SessionInputWire.model_validate(session).to_model()
+            names = {"app_name": "", "user_id": ""}  # as google-adk fills them in
+            wire = {**names, **session} if isinstance(session, dict) else session
+            initial_session = adk_shapes.SessionInputWire.model_validate(wire).to_model()
         except ValidationError as error:
             raise ConfigError(
                 f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)

@@ -338,15 +338,12 @@ def find_sub_agent(agent: Any, agent_name: str | None) -> Any:
         return agent
     sub_agent = agent.find_agent(agent_name) if hasattr(agent, "find_agent") else None
     if sub_agent is None:
-        names = ", ".join(repr(str(getattr(node, "name", ""))) for node in _tree(agent))
+        names = ", ".join(
+            repr(str(getattr(node, "name", "")))
+            for node in description.tree(agent, with_tools=False)
+        )
         raise errors.LoadFailed(f"no agent {agent_name!r}: the agent tree has {names}")
     return sub_agent
-
-
-def _tree(agent: Any) -> Iterator[Any]:
-    yield agent
-    for child in getattr(agent, "sub_agents", None) or ():
-        yield from _tree(child)
 
 
 def no_agent_message(folder: str, path: str, agent_name: str | None) -> str:
@@ -451,7 +448,9 @@ class AdkSession:
         self._start = start
         self._host = host
         self._root_agent = host.loaded.root_agent
-        self._names = {str(agent.name) for agent in _tree(self._root_agent)}
+        self._names = {
+            str(agent.name) for agent in description.tree(self._root_agent, with_tools=False)
+        }
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self.live = False
         self._service = InMemorySessionService()
@@ -804,7 +803,6 @@ class Host(server.Host):
         """Close the resources of `get_agent_async` and the agents' toolsets, once."""
         self._patches.close()
         await self.loaded.closing.aclose()
-        for agent in _tree(self.loaded.root_agent):
-            for tool in getattr(agent, "tools", None) or ():
-                if tools.is_of_class(tool, "BaseToolset"):
-                    await tool.close()
+        for service in tools.services(self.loaded.root_agent):
+            if hasattr(service, "get_tools"):
+                await service.close()

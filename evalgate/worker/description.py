@@ -12,7 +12,7 @@ from typing import Any
 
 from .pipe import Message, dump_model, present
 
-MOST_AGENTS = 100
+MOST_AGENTS = 1_000
 MOST_TOOLS = 200
 INSTRUCTION = 40_000
 DESCRIPTION = 4_000
@@ -47,13 +47,13 @@ environment."""
 
 def describe_tree(root: Any) -> list[Message]:
     """`root`, its sub-agents and its agent tools, each once."""
-    return [_agent(agent) for agent in _tree(root)]
+    return [_agent(agent) for agent in tree(root)]
 
 
 def models(root: Any) -> list[str]:
     """The models that these agents call with keys of the environment: a text, or the model of a
     client without a key."""
-    agent_models = (_read(agent, "model") for agent in _tree(root))
+    agent_models = (_read(agent, "model") for agent in tree(root))
     names = [model if isinstance(model, str) else _without_key(model) for model in agent_models]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
@@ -64,7 +64,8 @@ def _without_key(client: Any) -> Any:
     return None if has_key else _read(client, CLIENTS.get(type(client).__name__, ""))
 
 
-def _tree(root: Any) -> list[Any]:
+def tree(root: Any, *, with_tools: bool = True) -> list[Any]:
+    """`root` and its sub-agents, each once; `with_tools`: its agent tools, too."""
     agents: list[Any] = []
     queue = [root]
     while queue and len(agents) < MOST_AGENTS:
@@ -72,9 +73,10 @@ def _tree(root: Any) -> list[Any]:
         if any(agent is agent_or_tool for agent_or_tool in agents):
             continue
         agents.append(agent)
-        tool_agents = [_read(tool, "agent") for tool in _tools(agent)]  # of an AgentTool
+        tools = _tools(agent) if with_tools else []
+        tool_agents = [_read(tool, "agent") for tool in tools]  # of an AgentTool
         named = [agent for agent in tool_agents if isinstance(_read(agent, "name"), str)]
-        queue += [*_members(agent, "sub_agents"), *named]
+        queue[:0] = [*named, *_members(agent, "sub_agents")]
     return agents
 
 

@@ -32,8 +32,8 @@ KINDS = (FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC, NAMES, EVERYTHING)
 """The kinds of questions."""
 
 MOST_QUESTIONS = 20_000
-MOST_CHARACTERS = 2_000_000
-LINE_CHARACTERS = 50_000
+MOST_CHARACTERS = 900_000
+"""Less than a line may have, whatever `max-output` is: new questions are one message."""
 MOST_FOLDERS = 20_000
 MOST_LINKS = 40
 """Links on the way to one file, as in Linux."""
@@ -94,26 +94,18 @@ class Tracer:
         self._character_count = 0
         self._last_opaque: bool | None = None
 
-    def messages(self) -> list[Message]:
-        """The new questions since the last call, in messages of a moderate length. The first call
-        returns at least one message."""
-        groups: list[list[str]] = []
-        free_characters = 0
+    def message(self) -> Message | None:
+        """The new questions since the last call; None if nothing is new. The first call returns a
+        message."""
+        questions: list[str] = []
         with suppress(IndexError):
             while True:
-                question = self._unsent.popleft()
-                if len(question) > free_characters:
-                    groups.append([])
-                    free_characters = LINE_CHARACTERS
-                free_characters -= len(question)
-                groups[-1].append(question)
+                questions.append(self._unsent.popleft())
         is_opaque = self.is_opaque
-        if not groups and self._last_opaque != is_opaque:
-            groups.append([])
+        if not questions and self._last_opaque == is_opaque:
+            return None
         self._last_opaque = is_opaque
-        return [
-            {"type": "inputs", "questions": questions, "opaque": is_opaque} for questions in groups
-        ]
+        return {"type": "inputs", "questions": questions, "opaque": is_opaque}
 
     def ask(self, question: str) -> None:
         """Keep a new question. Too many questions become `everything`."""

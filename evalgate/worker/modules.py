@@ -38,8 +38,7 @@ class Home:
 
 
 def locate(path: str, root: str) -> Home:
-    """The home of the agent at `path`: a folder, a file, or a dotted module, relative to the
-    checkout `root`.
+    """The home of the agent at `path`: a folder or a file, relative to the checkout `root`.
 
     Raises FileNotFoundError.
     """
@@ -49,13 +48,7 @@ def locate(path: str, root: str) -> Home:
     if os.path.isfile(place) and os.path.basename(stem) in ("__init__", "agent", "root_agent"):
         place = os.path.dirname(place)
     if not os.path.isdir(place) and not os.path.isfile(place):
-        place = os.path.join(root, *path.split("."))
-        if not os.path.isdir(place):
-            place += ".py"
-            if not os.path.isfile(place):
-                raise FileNotFoundError(
-                    f"there is neither a folder, a file nor a module {path!r} in the checkout"
-                )
+        raise FileNotFoundError(f"there is neither a folder nor a file {path!r} in the checkout")
     is_folder = os.path.isdir(place)
     file, stem = (
         (os.path.join(place, "__init__.py"), place)

@@ -10,14 +10,14 @@ import copy
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
-from . import errors
+from . import description, errors
 from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
@@ -354,7 +354,7 @@ LIST_TOOLS = "list_tools"
 def ask_before_listing(root_agent: Any, patches: Patches) -> None:
     """Put a question before `get_tools` of every remote toolset in the tree of agents."""
     names: dict[str, int] = {}
-    for toolset in _services(root_agent, set()):
+    for toolset in services(root_agent):
         kind = type(toolset).__name__
         if not is_of_class(toolset, *REMOTE_TOOLSETS):
             continue
@@ -365,7 +365,7 @@ def ask_before_listing(root_agent: Any, patches: Patches) -> None:
 def watch_services(root_agent: Any, patches: Patches) -> None:
     """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent does
     not answer: without them it would be another agent."""
-    for service in _services(root_agent, set()):
+    for service in services(root_agent):
         name = type(service).__name__
         address = errors.address_of(service)
         service_name = f"{name} at {address}" if address else name
@@ -380,22 +380,15 @@ def is_of_class(value: Any, *class_names: str) -> bool:
     return not {base.__name__ for base in type(value).__mro__}.isdisjoint(class_names)
 
 
-def _services(agent: Any, visited_ids: set[int]) -> Iterator[Any]:
-    """The toolsets and the remote agents of an agent, of its sub-agents and of its agent tools."""
-    if id(agent) in visited_ids:
-        return
-    visited_ids.add(id(agent))
-    if is_of_class(agent, "RemoteA2aAgent"):
-        yield agent
-    for tool in getattr(agent, "tools", None) or ():
-        inner_agent = getattr(tool, "agent", None)
-        if inner_agent is not None:
-            yield from _services(inner_agent, visited_ids)
-        elif id(tool) not in visited_ids and is_of_class(tool, "BaseToolset"):
-            visited_ids.add(id(tool))
-            yield tool
-    for child in getattr(agent, "sub_agents", None) or ():
-        yield from _services(child, visited_ids)
+def services(root_agent: Any) -> list[Any]:
+    """The toolsets and the remote agents in an agent's tree, each once."""
+    agents = description.tree(root_agent)
+    tools = [tool for agent in agents for tool in getattr(agent, "tools", None) or ()]
+    members = [
+        *(agent for agent in agents if is_of_class(agent, "RemoteA2aAgent")),
+        *(tool for tool in tools if is_of_class(tool, "BaseToolset")),
+    ]
+    return list({id(member): member for member in members}.values())
 
 
 def _watch_listing(toolset: Any, service_name: str, patches: Patches) -> None:

@@ -84,14 +84,14 @@ ALL = {"case_0": "passed", "case_1": "failure", "case_2": "passed", "test_own": 
         (["--evalgate", "desk.evalset.json::case_2"], 0, {"case_2": "passed"}, 1),
         # settings reach the gate
         (
-            ["--evalgate", "--evalgate-setting", "runs=2", "-k", "case_0"],
+            ["--evalgate", "-o", "evalgate_settings=runs=2", "-k", "case_0"],
             0,
             {"case_0": "passed"},
             2,
         ),
         # enough is enough: shown, and not red
         (
-            ["--evalgate", "--evalgate-setting", "pass-rate=0.6"],
+            ["--evalgate", "-o", "evalgate_settings=pass-rate=0.6"],
             0,
             {"case_0": "passed", "case_1": "skipped", "case_2": "passed", "test_own": "passed"},
             3,
@@ -150,7 +150,7 @@ def test_a_part_is_kept_beside_the_whole(repo: Repository) -> None:
     ],
 )
 def test_a_setting_that_is_not_valid_is_told(repo: Repository, setting: str, said: str) -> None:
-    code, shown, found = run_pytest(repo, "--evalgate", "--evalgate-setting", setting)
+    code, shown, found = run_pytest(repo, "--evalgate", "-o", f"evalgate_settings={setting}")
     assert code != 0
     assert said in shown
     assert "passed" not in (found.get(f"case_{number}") for number in range(3))
@@ -171,7 +171,7 @@ def test_a_verdict_that_no_case_tells_is_red(repo: Repository) -> None:
     repo.agent("head")
     base = repo.commit("base")
     repo.agent("head", wrong=tuple(range(10)))
-    named = ("--evalgate-setting", f"base={base}", "--evalgate-setting", "baseline=rerun")
+    named = ("-o", f"evalgate_settings=base={base}\nbaseline=rerun")
     code, said, found = run_pytest(repo, "--evalgate", *named)
     assert set(found.values()) == {"passed"}
     assert code == 1, said

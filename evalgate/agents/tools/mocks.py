@@ -306,11 +306,8 @@ class ConversationTools:
         if self._entries is None:
             reason = f" and there is no cassette {self._cassette}"
         elif similar_calls:
-            times = len(similar_calls)
-            frequency = "once" if times == 1 else f"{times} times"
-            ordinal = {1: "st", 2: "nd", 3: "rd"}.get(nth % 10, "th")
-            ending = "th" if 10 <= nth % 100 <= 20 else ordinal
-            reason = f" for the {nth}{ending} time; it was recorded {frequency}"
+            recorded_times = words.counted(len(similar_calls), "time")
+            reason = f" {words.counted(nth, 'time')}; it was recorded {recorded_times}"
         elif nearest is not None:
             nearest_text = cassette.spell_call(tool, nearest)
             reason = f", recorded only {nearest_text}: {cassette.difference(args, nearest)}"

@@ -27,7 +27,6 @@ from evalgate.agents.base import (
     AgentDriver,
     AgentFailed,
     AgentSetting,
-    Checkout,
     Conversation,
     DriverOptions,
     Missing,
@@ -794,10 +793,10 @@ class CesDriver(AgentDriver):
         """True unless the app is created from a folder."""
         return not options.get("path")
 
-    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
         """The folder of the export, if it is missing."""
         path = options.get("path", "")
-        if not path or exists(checkout.root / path):
+        if not path or exists(root / path):
             return None
         return Missing(option="path", message=f"there is no folder {path}")
 

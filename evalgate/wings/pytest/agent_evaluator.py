@@ -4,7 +4,6 @@ rule for failures, and it reports missing results."""
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import os
 import sys
@@ -21,18 +20,12 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import gate_file, load
-from evalgate.formats import rewrite
-from evalgate.formats.eval_set import migrated
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import (
     CriterionUse,
     GradedTrial,
-    Invocation,
     Report,
     Score,
-    cases_of,
-    turn_score,
-    turns,
 )
 from evalgate.system import isolation
 from evalgate.values import JsonObject, digest_of, grouped
@@ -40,20 +33,12 @@ from . import guest
 from .guest import Guest
 
 TEST_FILE = ".test.json"
-COLUMNS = (
-    "eval_set_id",
-    "eval_id",
-    "metric_name",
-    "threshold",
-    "score",
-    "eval_status",
-    "prompt",
-    "expected_response",
-    "actual_response",
-    "expected_tool_calls",
-    "actual_tool_calls",
-)
-"""The columns of `output_file`, as google-adk writes them."""
+ARGUMENT_ADVICE = {
+    "initial_session_file": "write it into the file, with `evalgate migrate FILE --initial-session SESSION`",
+    "output_file": "all results are in results.json of the report folder",
+    "eval_set_results_manager": "all results are in results.json of the report folder",
+}
+"""What to do in place of google-adk's arguments that are refused."""
 
 
 class AgentEvaluator:
@@ -87,15 +72,18 @@ class AgentEvaluator:
         __tracebackhide__ = True
 
         async def evaluation() -> str:
-            _refuse(num_runs, eval_set_results_manager)
+            _refuse(
+                num_runs,
+                initial_session_file=initial_session_file,
+                output_file=output_file,
+                eval_set_results_manager=eval_set_results_manager,
+            )
             return await _evaluate(
                 agent_module,
                 Path(eval_dataset_file_path_or_dir),
                 num_runs,
-                initial_session_file,
                 agent_name=agent_name,
                 details=print_detailed_results,
-                output_file=output_file,
                 app_name=app_name,
                 artifact_service=artifact_service,
             )
@@ -122,7 +110,9 @@ class AgentEvaluator:
         __tracebackhide__ = True
 
         async def evaluation() -> str:
-            _refuse(num_runs, eval_set_results_manager)
+            _refuse(
+                num_runs, output_file=output_file, eval_set_results_manager=eval_set_results_manager
+            )
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
                 raise ValueError("`eval_config` is required.")
@@ -138,7 +128,6 @@ class AgentEvaluator:
                 num_runs,
                 agent_name=agent_name,
                 details=print_detailed_results,
-                output_file=output_file,
                 app_name=app_name,
                 artifact_service=artifact_service,
             )
@@ -146,21 +135,9 @@ class AgentEvaluator:
         return _run_or_await(evaluation)
 
     @staticmethod
-    def migrate_eval_data_to_new_schema(
-        old_eval_data_file: str, new_eval_data_file: str, initial_session_file: str | None = None
-    ) -> None:
-        """Convert a file of an old schema to the current one. Each case starts from the initial
-        session, if any. Raises ValueError for an empty name, EvalgateError for a file that cannot
-        be read or is not of an old schema."""
-        if not old_eval_data_file or not new_eval_data_file:
-            raise ValueError("One of old_eval_data_file or new_eval_data_file is empty.")
-        session = None
-        if initial_session_file:
-            text = Path(initial_session_file).read_text("utf-8")
-            session = {"app_name": "", "user_id": "", **json.loads(text)}
-        source = rewrite.read(Path(old_eval_data_file), shown_as=old_eval_data_file)
-        text = migrated(source.text, file=old_eval_data_file, session=session)
-        Path(new_eval_data_file).write_text(text, "utf-8")
+    def migrate_eval_data_to_new_schema(*_: Any, **__: Any) -> None:
+        """Refused: raises ValueError."""
+        raise ValueError("Use `evalgate migrate OLD NEW --initial-session SESSION`.")
 
 
 evaluate = AgentEvaluator.evaluate
@@ -170,25 +147,19 @@ async def _evaluate(
     module: str,
     dataset: Path,
     num_runs: int,
-    session_file: str | None = None,
     *,
     agent_name: str | None,
     details: bool,
-    output_file: str | None,
     **services: Any,
 ) -> str:
     """Run the gate with the agent in this event loop. Returns the failures, "" if there are none.
-    `services`: `app_name` and `artifact_service` of the agent. Raises AssertionError, ValueError:
-    see `_with_session`."""
+    `services`: `app_name` and `artifact_service` of the agent."""
     agent_path = f"{module}:{agent_name or 'root_agent'}"
     root = isolation.top_of(dataset.absolute().parent)
     files = _test_files(dataset)
-    session = Path(session_file) if session_file else None
-    mark = _mark((agent_path, files)) + (f"-{_mark(session)}" if session else "")
-    output = f"evalgate-report/{files[0].name.split('.')[0]}-{mark}"
+    output = f"evalgate-report/{files[0].name.split('.')[0]}-{_mark((agent_path, files))}"
     folder = root / output
     folder.mkdir(parents=True, exist_ok=True)
-    files, more = _with_session(files, session, folder) if session else (files, {})
     async with guest.open_agent(module, agent_name=agent_name, **services) as agent:
         options = {
             "root": str(root),
@@ -199,12 +170,9 @@ async def _evaluate(
             # the test's mocks are part of the agent, and no fingerprint has them
             "reuse_days": 0,
             "output": output,
-            **more,
         }
         gate = partial(_gate, agent, agent_path, options, details=details)
-        report, rows = await asyncio.get_running_loop().run_in_executor(GATE, gate)
-    if output_file:
-        _append(rows, Path(output_file))
+        report = await asyncio.get_running_loop().run_in_executor(GATE, gate)
     failures = list(_failures(report, module))
     if not failures:
         return ""
@@ -212,23 +180,19 @@ async def _evaluate(
     return "\n".join([title, *failures, f"Report: {folder / 'report.html'}"])
 
 
-def _gate(
-    agent: Guest, agent_path: str, options: JsonObject, *, details: bool
-) -> tuple[Report, list[tuple[Any, ...]]]:
+def _gate(agent: Guest, agent_path: str, options: JsonObject, *, details: bool) -> Report:
     root = Path(options["root"])
     # written here, in the one thread of all gates: calls at the same time may share a folder
     config = _gate_file(root, agent_path, root / options["output"])
     settings = load.load_settings({**options, "config": config})
-    rows: list[tuple[Any, ...]] = []
 
     # the conversations cannot be read after the run
     def present(report: Report) -> None:
         if details:
             print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
-        rows.extend(_rows(report))
 
     context = prepare.make_context(settings, present=present, host=agent.open, isolate=False)
-    return gate_run.run(settings, context), rows
+    return gate_run.run(settings, context)
 
 
 def _mark(facts: object) -> str:
@@ -291,12 +255,11 @@ def _as_json(model: Any) -> str:
     )
 
 
-def _refuse(num_runs: int, eval_set_results_manager: Any) -> None:
+def _refuse(num_runs: int, **arguments: Any) -> None:
     """Raise ValueError for arguments that cannot be honored."""
-    if eval_set_results_manager is not None:
-        raise ValueError(
-            "`eval_set_results_manager` is not supported: all results are in results.json of the report folder."
-        )
+    for name, argument in arguments.items():
+        if argument:
+            raise ValueError(f"`{name}` is not supported: {ARGUMENT_ADVICE[name]}.")
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
 
@@ -326,34 +289,6 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     own = {"agents": agents, "quarantine": [], "pass-rate": 1.0}
     new_file.write_text(yaml.safe_dump({"concurrency": 1, **(configuration or {}), **own}), "utf-8")
     return str(new_file)
-
-
-def _with_session(
-    files: Sequence[Path], session: Path, folder: Path
-) -> tuple[list[Path], JsonObject]:
-    """Copies of files in the oldest schema (a bare list of turns) that start from the state of
-    `session`, and the setting that keeps their criteria. Raises AssertionError for files of the
-    schema that has a `session_input`, as google-adk does."""
-    state = json.loads(session.read_text("utf-8"))
-    copies = []
-    for number, file in enumerate(files):
-        eval_turns = json.loads(file.read_text("utf-8"))
-        if not isinstance(eval_turns, list):
-            raise AssertionError(  # noqa: TRY004 - google-adk's type
-                f"{file}: `initial_session_file` is for the old schema; cases of this one have a `session_input`"
-            )
-        copy = folder / f"{number}-{file.name}"
-        copy.write_text(
-            json.dumps([{"name": str(file), "data": eval_turns, "initial_session": state}]), "utf-8"
-        )
-        copies.append(copy)
-    configs = {file.with_name("test_config.json") for file in files}
-    config_files = [config for config in configs if config.is_file()]
-    if len(configs) > 1 and config_files:
-        raise ValueError(
-            "with `initial_session_file`, all files must lie in one folder, beside one test_config.json"
-        )
-    return copies, {"criteria": str(config_files[0])} if config_files else {}
 
 
 def _failures(report: Report, module: str) -> Iterator[str]:
@@ -387,54 +322,5 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
             return f"was not evaluated: {grade.message if grade else 'no grade'}"
         scores += [score for score in grade.turns if score is not None] or [grade.value]
     mean = fmean(scores)
-    return (
-        ""
-        if _status(use, mean) == "PASSED"
-        else f"Failed. Expected {use.threshold}, but got {mean}."
-    )
-
-
-def _rows(report: Report) -> Iterator[tuple[Any, ...]]:
-    """The cells of `COLUMNS` for each criterion of each turn of each run."""
-    suites = {suite.key: suite for suite in report.run.suites}
-    cases = cases_of(suites.values())
-    for trial in report.run.trials:
-        suite = suites[trial.key.suite]
-        case = cases[trial.key.case]
-        transcript = report.run.transcripts(trial.key)
-        for use in suite.criteria_of(case):
-            grade = trial.grades.get(use.name)
-            for number, actual in enumerate(transcript.invocations if transcript else ()):
-                score = turn_score(grade, number)
-                expected = dict(enumerate(case.turns)).get(number)
-                yield (
-                    *(suite.eval_set.eval_set_id, case.case_id),
-                    *(use.name, use.threshold, score, _status(use, score)),
-                    (expected or actual).user_content.text(with_thoughts=True),
-                    *(turns.answer(turn) if turn else "" for turn in (expected, actual)),
-                    *map(_calls, (expected, actual)),
-                )
-
-
-def _status(use: CriterionUse, score: float | None) -> str:
-    if score is None:
-        return "NOT_EVALUATED"
-    if use.informational or use.threshold is None:
-        return "INFORMATIONAL"
-    is_met = score <= use.threshold if use.lower_is_better else score >= use.threshold
-    return "PASSED" if is_met else "FAILED"
-
-
-def _calls(turn: Invocation | None) -> str:
-    calls = turn.tool_calls if turn else ()
-    return "\n".join(
-        f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls
-    )
-
-
-def _append(rows: Sequence[Sequence[Any]], file: Path) -> None:
-    """Append to a CSV file; a new file starts with the header."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not file.exists()
-    with file.open("a", encoding="utf-8", newline="") as csv_file:
-        csv.writer(csv_file).writerows([COLUMNS, *rows] if is_new else rows)
+    is_met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
+    return "" if is_met else f"Failed. Expected {use.threshold}, but got {mean}."

@@ -63,7 +63,7 @@ class Guest:
         limits = replace(setting.limits, workers=1, sessions=sessions, isolate_cases=False)
         return WorkerPool(
             lambda: launch,
-            setting=replace(setting, limits=limits),
+            setting=replace(setting, limits=limits, explain=lambda failure: failure),
             metrics=lambda: launch,
             vouches_for_tools=True,
         )
@@ -196,8 +196,6 @@ class GuestChild:
         """See `Pipe.send`."""
         with self._sending:
             self._on_output(pipe.encode(message))
-
-    keep = send
 
     # --- in the event loop ---
 

@@ -45,13 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--evalgate", action="store_true", help="Collect agent evaluation files as tests."
     )
-    group.addoption(
-        "--evalgate-setting",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="A setting of evalgate, as `runs=3`; may be repeated. Before `evalgate_settings` and evalgate.yml.",
-    )
     parser.addini(
         "evalgate", "Collect agent evaluation files as tests.", type="bool", default=False
     )
@@ -83,12 +76,9 @@ class Evaluations:
         self._project: Project | None = None
 
     def settings(self) -> JsonObject:
-        """The settings from pytest; the command line overrides the ini file. Raises UsageError."""
+        """The settings from pytest. Raises UsageError."""
         options = {"baseline": "none", "output": OUTPUT}
-        for text in (
-            *self.config.getini("evalgate_settings"),
-            *self.config.getoption("evalgate_setting"),
-        ):
+        for text in self.config.getini("evalgate_settings"):
             name, equals, setting = text.partition("=")
             if not equals:
                 raise pytest.UsageError(

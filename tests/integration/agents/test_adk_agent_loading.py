@@ -30,10 +30,7 @@ SHAPES = [
     ("adk_plain", "plain"),
     # a single file
     ("adk_single.py", "single"),
-    ("adk_single", "single"),
     # deep in the tree, imported under four names
-    ("nested/deep/adk_nested", "nested"),
-    ("nested.deep.adk_nested", "nested"),
     # no Python at all
     ("adk_yaml", "from_yaml"),
 ]

@@ -1,6 +1,7 @@
 """Tests as users write them."""
 
 import asyncio
+import csv
 import gc
 import logging
 import os
@@ -159,15 +160,53 @@ async def test_the_module_that_the_test_sees(tmp_path, monkeypatch, shelves):
     await AgentEvaluator.evaluate("shop", FILE, num_runs=1)
 
 
+@pytest.fixture
+def rows(monkeypatch):
+    """The arguments with which google-adk writes its scores to rows.csv; ours are noted there from
+    the report."""
+    if AgentEvaluator.__module__.startswith("google."):
+        return {"output_file": "rows.csv"}
+    from evalgate.model import cases_of, turn_score
+    from evalgate.wings.pytest import agent_evaluator
+
+    failures = agent_evaluator._failures
+    Path("rows.csv").write_text("set,case,metric,threshold,score,status\n", encoding="utf-8")
+
+    def status_of(use, score):
+        if score is None:
+            return "NOT_EVALUATED"
+        if use.informational or use.threshold is None:
+            return "INFORMATIONAL"
+        is_met = score <= use.threshold if use.lower_is_better else score >= use.threshold
+        return "PASSED" if is_met else "FAILED"
+
+    def note(report, module):
+        suites = {suite.key: suite for suite in report.run.suites}
+        cases = cases_of(suites.values())
+        with Path("rows.csv").open("a", encoding="utf-8", newline="") as file:
+            for trial in report.run.trials:
+                suite, case = suites[trial.key.suite], cases[trial.key.case]
+                for use in suite.criteria_of(case):
+                    for number in range(len(case.turns)):
+                        score = turn_score(trial.grades.get(use.name), number)
+                        names = (suite.eval_set.eval_set_id, case.case_id, use.name)
+                        row = (*names, use.threshold, score, status_of(use, score))
+                        csv.writer(file).writerow(row)
+        return failures(report, module)
+
+    monkeypatch.setattr(agent_evaluator, "_failures", note)
+    return {}
+
+
 @pytest.mark.anyio
-async def test_rows(shelves):
+async def test_rows(shelves, rows):
     """What is written, and what fails, is compared outside."""
     failures = ""
     files = [("shop", f"evals/{name}.test.json") for name in ("one", "two", "3", "4")]
     files += [("library_desk", f"library/{name}.evalset.json") for name in ("desk", "loans")]
     for module, file in files:
         try:
-            await AgentEvaluator.evaluate(module, file, output_file="rows.csv")
+            await AgentEvaluator.evaluate(module, file, **rows)
         except AssertionError as failure:
             failures += f"{failure}\n"
     Path("failures.txt").write_text(failures, encoding="utf-8")

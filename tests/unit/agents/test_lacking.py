@@ -7,8 +7,12 @@ import os
 import pytest
 
 from evalgate.agents import opening
+from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.worker_process import Launch
 from evalgate.config.variables import AgentVariables
-from evalgate.model import AgentFailure, FailureKind
+from evalgate.model import AgentFailure, Case, FailureKind, TrialKey
+from evalgate.system.python_env import InstallSetup
 from evalgate.worker import errors
 
 TRACEBACK = """Traceback (most recent call last):
@@ -173,3 +177,20 @@ def test_a_worker_tells_whose_key_it_was(monkeypatch: pytest.MonkeyPatch) -> Non
         except KeyError as error:
             said.append(errors.sentence(error))
     assert said == ["KeyError: 'DB_URL' (not in os.environ)", "KeyError: 'DB_URL'"]
+
+
+def test_a_worker_says_why_its_conversation_failed() -> None:
+    def launch() -> Launch:
+        raise AgentFailed(FailureKind.START.failure("DB_URL is not set"))
+
+    setting = AgentSetting(
+        root="/",
+        world=InstallSetup(environment={}, cache="/nowhere"),
+        explain=lambda failure: FailureKind.START.failure(f"why: {failure.message}"),
+    )
+    key = TrialKey(suite="a.test.json", case_id="a")
+    with (
+        pytest.raises(AgentFailed, match="why: DB_URL is not set"),
+        WorkerPool(launch, setting=setting).converse(Case(case_id="a"), key),
+    ):
+        pass

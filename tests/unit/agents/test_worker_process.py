@@ -32,7 +32,7 @@ from evalgate.system.process import Ended
             137,
             None,
             FailureKind.EXITED,
-            "the agent's process exited with code 137, which means signal 9 (out of memory?)",
+            "the agent's process exited with code 137 (out of memory?)",
         ),
     ],
 )

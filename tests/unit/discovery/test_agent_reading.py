@@ -141,7 +141,7 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
             {"path": "a/bot.py"},
             ["A"],
         ),
-        ({"agents/bot/agent.py": "import os\nos.environ['A']"}, {"path": "agents.bot"}, ["A"]),
+        ({"agents/bot/agent.py": "import os\nos.environ['A']"}, {"path": "agents/bot"}, ["A"]),
         ({"app/root_agent.yaml": "model: gemini-2.5-flash"}, {"path": "app"}, []),
         ({}, {"path": "nowhere"}, []),
         ({}, {"command": "node agent.mjs"}, []),

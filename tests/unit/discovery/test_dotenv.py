@@ -56,9 +56,7 @@ def test_a_file_that_cannot_be_read_sets_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "file"),
     [
-        ({"path": "agents/desk"}, "agents/desk/.env"),
         ({"path": "agents/desk/agent.py"}, "agents/desk/.env"),
-        ({"path": "agents.desk"}, "agents/desk/.env"),
         ({"call": "agents.desk.main:answer"}, "agents/desk/.env"),
         ({"path": "agents/none/here"}, ".env"),
         ({"cwd": "agents/desk", "command": ["./run"]}, "agents/desk/.env"),

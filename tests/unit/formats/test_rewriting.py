@@ -241,6 +241,14 @@ def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
         eval_set.migrated(made, file="s.test.json")
 
 
+def test_an_initial_session_may_have_a_state_alone() -> None:
+    made = eval_set.migrated(OLD, file="s.test.json", session={"state": {"k": 1}})
+    [case] = json.loads(made)["eval_cases"]
+    assert case["session_input"] == {"app_name": "", "user_id": "", "state": {"k": 1}}
+    with pytest.raises(ConfigError, match="the initial session is not ADK's"):
+        eval_set.migrated(OLD, file="s.test.json", session=[])
+
+
 ON_LINES = '{\n  "a": [\n    {"x": 1},\n    {"x": 2}\n  ]\n}'
 
 

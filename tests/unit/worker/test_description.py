@@ -120,7 +120,7 @@ def test_every_agent_is_told_once() -> None:
     root = agent(name="root", sub_agents=[child], tools=[tool])
     child.sub_agents = [root]  # a circle
     found = description.describe_tree(root)
-    assert [each["name"] for each in found] == ["root", "child", "helper"]
+    assert [each["name"] for each in found] == ["root", "helper", "child"]
     assert json.loads(json.dumps(found)) == found
 
 

@@ -54,13 +54,11 @@ def root(tmp_path: Path) -> Path:
         ("made_of_yaml/root_agent.yaml", "made_of_yaml", "", {"agent"}),
         # a package in a package is imported from the outermost one
         ("outer/inner", "outer.inner", "", {"inner", "agent"}),
-        ("outer.inner", "outer.inner", "", {"inner", "agent"}),
         # a package in a folder is imported by its own name
         ("loose/inner", "inner", "loose", {"loose.inner", "agent"}),
         # a file
         ("single.py", "single", "", {"agent"}),
-        ("single", "single", "", {"agent"}),
-        ("outer.single", "outer.single", "", {"single", "agent"}),
+        ("outer/single.py", "outer.single", "", {"single", "agent"}),
         # names that Python's own modules have, or that are none
         ("email", "agent", "", set()),
         ("not-a-name", "agent", "", set()),
@@ -80,7 +78,7 @@ def test_the_root_itself_may_be_the_agent(root: Path) -> None:
     assert home.folder == str(root)
 
 
-@pytest.mark.parametrize("path", ["nowhere", "pkg.nowhere", "pkg/nowhere.py"])
+@pytest.mark.parametrize("path", ["nowhere", "outer.inner", "pkg/nowhere.py"])
 def test_what_is_not_there_raises(root: Path, path: str) -> None:
     with pytest.raises(FileNotFoundError, match=path):
         modules.locate(path, str(root))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import runpy
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -56,6 +57,7 @@ class Program:
         terminal.TYPIST.set(self.typed)
         error: BaseException = TypeError(f"{self._module} ended without asking an agent")
         try:
+            sys.argv[1:] = [self.typed()] if terminal.takes_argument(self._module) else []
             runpy.run_module(self._module, run_name="__main__", alter_sys=True)
         except ProgramEnded:
             pass
@@ -126,8 +128,7 @@ RUNNING: ContextVar[Program | None] = ContextVar("evalgate_program", default=Non
 
 
 def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool]) -> None:
-    """Hold programs at calls of these methods of a class; `input()` answers until then, and
-    arguments have values."""
+    """Hold programs at calls of these methods of a class; `input()` answers until then."""
     for name in names:
         method = vars(owner).get(name)
         function = getattr(method, "__func__", method)

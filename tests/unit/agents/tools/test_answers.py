@@ -133,7 +133,7 @@ def test_one_call_too_many_says_how_many_there_were() -> None:
     desk.ask(city="Oslo")
     assert (
         desk.message(city="Oslo")
-        == 'called `weather(city="Oslo")` for the 3rd time; it was recorded 2 times; '
+        == 'called `weather(city="Oslo")` 3 times; it was recorded 2 times; '
         "if the call is right, record it with `--tools record`"
     )
 

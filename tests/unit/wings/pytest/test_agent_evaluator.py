@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -89,30 +88,19 @@ def test_calls_at_the_same_time_do_not_read_half_a_file_of_each_other(
     assert list(map(str, asyncio.run(evaluate_twice()))) == ["concurrency: 7"] * 2
 
 
-def test_an_old_file_is_migrated_by_google_adks_call(tmp_path: Path) -> None:
-    old, new, session = (tmp_path / name for name in ("old.test.json", "new.test.json", "s.json"))
-    uses = [{"tool_name": "roll", "tool_input": {"sides": 6}}]
-    turn = {"query": "Roll.", "expected_tool_use": uses, "reference": "Rolled."}
-    old.write_text(json.dumps([turn]), encoding="utf-8")
-    session.write_text(json.dumps({"state": {"city": "Oslo"}}), encoding="utf-8")
-    AgentEvaluator.migrate_eval_data_to_new_schema(str(old), str(new), str(session))
-    [case] = json.loads(new.read_text(encoding="utf-8"))["eval_cases"]
-    [written] = case["conversation"]
-    assert case["session_input"] == {"app_name": "", "user_id": "", "state": {"city": "Oslo"}}
-    assert written["user_content"]["parts"] == [{"text": "Roll."}]
-    assert written["final_response"]["parts"] == [{"text": "Rolled."}]
-    calls = [{"name": "roll", "args": {"sides": 6}}]
-    assert written["intermediate_data"]["tool_uses"] == calls
-
-
 @pytest.mark.parametrize(
-    ("names", "error"),
+    ("name", "advice"),
     [
-        (("", "new.json"), ValueError),
-        (("old.json", ""), ValueError),
-        (("absent.json", "new.json"), EvalgateError),
+        ("initial_session_file", "`evalgate migrate FILE --initial-session SESSION`"),
+        ("output_file", "results.json of the report folder"),
+        ("eval_set_results_manager", "results.json of the report folder"),
     ],
 )
-def test_what_cannot_be_migrated(names: tuple[str, str], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        AgentEvaluator.migrate_eval_data_to_new_schema(*names)
+def test_arguments_that_are_refused(name: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=rf"`{name}` is not supported: .*{advice}"):
+        AgentEvaluator.evaluate("desk_agent", "desk.test.json", **{name: "x"})  # type: ignore[arg-type]
+
+
+def test_old_files_are_migrated_by_a_command() -> None:
+    with pytest.raises(ValueError, match="Use `evalgate migrate OLD NEW"):
+        AgentEvaluator.migrate_eval_data_to_new_schema("old.test.json", "new.test.json")
