@@ -173,8 +173,7 @@ class Tree:
     evaluated: `excluded` by globs; `ignored` by git; `ignored_configs` of folders that are not
     ignored. `other_json`, `other_yaml`, `other_python`: the first files with other names that git
     does not ignore. `near_names`: files with names similar to those of evaluation files or
-    criteria. `origins`: the walked folders and their .gitignore files; while these stay the same,
-    so do all lists."""
+    criteria."""
 
     def __init__(
         self,
@@ -196,7 +195,6 @@ class Tree:
         self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
-        self.origins: list[str] = [".git/info/exclude"]
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
@@ -256,7 +254,6 @@ class Tree:
         used and the ignored ones."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
-            self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():

@@ -51,7 +51,7 @@ class ServerResources(Resources):
             raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE_SIZE, MAX_PAGE)
-        library = self._files.library()
+        library = self.library()
         results = results_of(library)
         prefix = self._prefix(library, kind, parent) if parent else ""
         resources = [
@@ -80,7 +80,7 @@ class ServerResources(Resources):
 
     def get(self, kind: Kind, name: str) -> JsonObject:
         """A resource by its name; an evaluation or a dataset has the results of its runs here."""
-        library = self._files.library()
+        library = self.library()
         resource = self._find(library, kind, name)
         return self._with_results(resource, library, results_of(library), is_full=True)
 
@@ -119,7 +119,7 @@ class ServerResources(Resources):
         `select`."""
         return {
             self.name_of(resource): f"{resource.file}:{resource.title}"
-            for resource in self.select(self._files.library(), **chosen)
+            for resource in self.select(self.library(), **chosen)
         }
 
     def keep(self, document: Json) -> Json:
