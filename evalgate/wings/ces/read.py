@@ -643,6 +643,8 @@ _EXPECTED = {
     "bool_type": "true or false",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
 _MEANT = {
     "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},

@@ -225,7 +225,7 @@ YAML_FAULTS = [
     (
         "displayName: x\nscenario: {task: t, variableOverrides: {a: .nan}}\n",
         "wrong-value",
-        "not finite",
+        "are finite",
     ),
     ("- 3\n", "wrong-type", "an object"),
     ("", "wrong-type", "empty"),
