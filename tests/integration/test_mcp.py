@@ -348,7 +348,7 @@ def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
             given["evalCase"] = {"conversation": one["evalCase"]["conversation"]}
             preview = (await call("preview_update_eval_case", **given)).structured_content
             assert preview["relaxations"] == [
-                "conversation[0].final_response.parts[0].text: the expected answer is replaced by another"
+                "conversation[0].final_response.parts[0].text: it is replaced by another"
             ]
             done = await call("update_eval_case", **given)
             assert done.meta[RELAXATIONS] == preview["relaxations"]
