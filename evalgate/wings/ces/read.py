@@ -9,11 +9,9 @@ import dataclasses
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
-import yaml as pyyaml
 from pydantic import Field, ValidationError
 
 from evalgate import errors
@@ -213,9 +211,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML reads JSON
         top, opening, inner_keys, innermost = first_keys(text)
-        if not file.endswith(".json") and not any(top):
-            top, inner_keys = _flow_keys(text[:_HEAD])
-        elif opening == "[":  # in the place of an evaluation, a list is an error
+        if opening == "[":  # in the place of an evaluation, a list is an error
             return kind_by_folder(file) if inner_keys & _OF_EVALUATION else None
         inner_keys |= innermost
     else:
@@ -227,35 +223,10 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner_keys):
             return kind
-    return kind_by_folder(file) if not top or not top.isdisjoint(_OF_EVALUATION) else None
+    return kind_by_folder(file) if not any(top) or not top.isdisjoint(_OF_EVALUATION) else None
 
 
 _OF_EVALUATION = frozenset({"display_name", "golden", "scenario"})
-
-
-def _flow_keys(head: str) -> tuple[set[str], set[str]]:
-    """The keys of YAML in brackets: those at the top, and those below. Broken YAML, or YAML that is
-    nested too deeply, has the keys before the error."""
-    top_keys: set[str] = set()
-    inner_keys: set[str] = set()
-    # what each open bracket expects next
-    awaits: list[str] = []
-    with suppress(pyyaml.YAMLError, RecursionError):
-        for event in pyyaml.parse(head, yaml.Loader):
-            if isinstance(event, pyyaml.CollectionEndEvent):
-                awaits.pop()
-                continue
-            if not isinstance(event, pyyaml.NodeEvent):
-                continue
-            if awaits and awaits[-1] == "key" and isinstance(event, pyyaml.ScalarEvent):
-                (top_keys if len(awaits) == 1 else inner_keys).add(to_snake(event.value))
-            if awaits and awaits[-1] != "element":
-                awaits[-1] = "value" if awaits[-1] == "key" else "key"
-            if isinstance(event, pyyaml.MappingStartEvent):
-                awaits.append("key")
-            elif isinstance(event, pyyaml.SequenceStartEvent):
-                awaits.append("element")
-    return top_keys, inner_keys
 
 
 def kind_by_folder(file: str) -> Kind | None:
