@@ -36,7 +36,6 @@ from .shapes import (
     EvaluationRun,
     EvaluationSettings,
     GoldenTurn,
-    Handling,
     Proto,
     ProtoField,
     Scenario,
@@ -452,12 +451,6 @@ class _Reader:
         return content
 
     def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
-        not_run = shapes.NOT_RUN_VALUES.get(field.enum.__name__, ()) if field.enum else ()
-        is_not_run = isinstance(value, str) and value in not_run
-        if is_not_run or (field.handling is Handling.NOT_RUN and value not in ("", False)):
-            subject = f"`{spot.path[-1]}`" + (f": {value}" if is_not_run else "")
-            message = f"{subject} is kept in the file, and an evaluation that has it is not run"
-            spot.warning("ces-not-run", message, "See docs/ces.md.")
         inner = field.message
         if inner is None:
             return value

@@ -196,20 +196,15 @@ def present_field(message: Proto) -> str:
     return next((name for name in names if getattr(message, name) is not None), "")
 
 
-NOT_RUN_VALUES = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
-"""Values of enums that are kept and whose evaluations do not run."""
-
-
 @frozen_dataclass
 class ProtoField:
     """A field of a message. `key`: in protobuf's JSON; `message`: what it holds, itself, in a list
-    or in a map; `enum`: its enum; `is_map`: a map of messages; `is_list`: a list or such a map;
-    `excluded_keys`: those of the fields that exclude it."""
+    or in a map; `is_map`: a map of messages; `is_list`: a list or such a map; `excluded_keys`:
+    those of the fields that exclude it."""
 
     name: str
     key: str
     message: type[Proto] | None
-    enum: type[ProtoEnum] | None
     is_map: bool
     is_list: bool
     handling: Handling
@@ -224,7 +219,7 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     fields = {}
     for name, key in keys.items():
         annotation = shape.model_fields[name].annotation
-        types = [kind for kind in _type_tree(annotation) if isinstance(kind, type)]
+        types = (kind for kind in _type_tree(annotation) if isinstance(kind, type))
         message = next((kind for kind in types if issubclass(kind, Proto)), None)
         is_map = get_origin(annotation) is dict and message is not None
         groups = (group for group in shape.oneofs.values() if name in group)
@@ -232,7 +227,6 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
             name=name,
             key=key,
             message=message,
-            enum=next((kind for kind in types if issubclass(kind, ProtoEnum)), None),
             is_map=is_map,
             is_list=is_map or get_origin(annotation) is tuple,
             handling=shape.handlings.get(name, usual),
