@@ -496,9 +496,8 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     fields = shapes.fields_of(shape)
     used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
     free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
-    synonyms = _MEANT.get(shape.__name__, {})
-    near = words.nearest(key[:100], [*free, *synonyms])
-    spot.at(key).unknown_key(shape.__name__, near=synonyms.get(near or "", near), is_error=True)
+    near = words.nearest(key[:100], free)
+    spot.at(key).unknown_key(shape.__name__, near=near, is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
@@ -610,16 +609,6 @@ _EXPECTED = {
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
-_MEANT = {
-    "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
-    "ToolResponse": {"output": "response", "result": "response"},
-    "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},
-    "ToolTests": {"test_cases": "tests"},
-    "ToolTest": {"agrs": "args", "tool_name": "tool"},
-    "Simulation": {"goals": "steps", "session_params": "session_parameters"},
-    "WrittenTurn": {"tools": "tool_calls", "input": "user", "response": "agent"},
-}
-"""Names that people write, by message."""
 
 
 def _is_pattern(text: Any) -> bool:

@@ -133,7 +133,7 @@ FAULTS = [  # the text, code, where, a part of the message or of the hint
     # unknown fields, by their message, with the nearest name
     (changed("tag", value=[]), "unknown-key", "tag", "in Evaluation"),
     (changed(*NO_CALLS, "comparisonTyp", value="EQUALS"), "unknown-key", "comparisonTyp", "comparisonType"),
-    (changed(*CALL, "arguments", value={}), "unknown-key", "arguments", "`args`"),
+    (changed(*CALL, "arg", value={}), "unknown-key", "arg", "ToolCall"),
     # the same field twice
     (changed("display_name", value="x"), "duplicate-key", "display_name", "same field"),
     # enums
@@ -357,7 +357,7 @@ CXAS_FAULTS = [  # what is written, what is written instead, code, place, hint o
         "conversations[0].turns[1].tools",
         "tool_calls",
     ),
-    (CONVERSATIONS, ("action: renew", "tool: renew"), "unknown-key", "tool", "`action`"),
+    (CONVERSATIONS, ("action: renew", "tool: renew"), "unknown-key", "tool", "CalledTool"),
     (
         CONVERSATIONS,
         ('agent: "Hello"', "agent: {text: x}"),
