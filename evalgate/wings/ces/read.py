@@ -25,7 +25,7 @@ from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass, grouped
 from . import cxas, shapes
-from .cxas import Conversations, Simulation, Simulations, ToolTests
+from .cxas import Conversations, Simulations, ToolTests
 from .shapes import (
     Evaluation,
     EvaluationDataset,
@@ -361,7 +361,10 @@ class _Reader:
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
-                _check_simulation(simulation, Spot(self._problems, path))
+                for step_number, step in enumerate(simulation.steps):
+                    if not step.goal and not step.static_utterance:
+                        spot = Spot(self._problems, (*path, "steps", step_number))
+                        spot.error("missing-key", "`goal` or `static_utterance` is missing")
                 self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
@@ -546,29 +549,21 @@ def _check_turn(turn: GoldenTurn, spot: Spot) -> None:
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
         hint = "Add an `agentResponse`, if only with `skipEvaluation`."
         spot.warning("ces-turn", message, hint)
-    calls = [
-        (expectation.tool_call, expectation.skip_evaluation)
+    expects_calls = any(
+        expectation.tool_call is not None and not expectation.skip_evaluation
         for expectation, _ in expectations
-        if expectation.tool_call is not None
-    ]
-    ids = {call.id for call, _ in calls} - {""}
+    )
     for expectation, place in expectations:
         if expectation.no_tool_calls is False:
             message = "`noToolCalls` says something only as `true`"
             place.at("noToolCalls").error("wrong-value", message, "Delete it, or write true.")
-        if expectation.no_tool_calls and not all(is_skipped for _, is_skipped in calls):
+        if expectation.no_tool_calls and expects_calls:
             message = (
                 "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
             )
             place.at("noToolCalls").error("wrong-value", message)
         if expectation.tool_call is not None:
             _check_args(expectation.tool_call, place.at("toolCall", "args"))
-        response = expectation.tool_response or expectation.mock_tool_response
-        if response is not None and response.id and ids and response.id not in ids:
-            key = "toolResponse" if expectation.tool_response else "mockToolResponse"
-            message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
-            hint = words.suggest(response.id[:100], ids)
-            place.at(key, "id").warning("ces-reference", message, hint)
 
 
 def _check_args(call: ToolCall, spot: Spot) -> None:
@@ -586,19 +581,6 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
             spot.at(name).error("ces-match-type", message)
         elif match == "regexp" and not _is_pattern(value["$originalValue"]):
             spot.at(name, "$originalValue").warning("ces-match-type", "not a regular expression")
-
-
-def _check_simulation(simulation: Simulation, spot: Spot) -> None:
-    for number, step in enumerate(simulation.steps):
-        place = spot.at("steps", number)
-        if not step.goal and not step.static_utterance:
-            place.error("missing-key", "`goal` or `static_utterance` is missing")
-        elif step.goal and not step.success_criteria and not step.static_utterance:
-            message = "a goal without `success_criteria`: a judge decides what counts"
-            place.warning("ces-turn", message)
-        if number and step.inject_variables and not step.static_utterance:
-            message = "`inject_variables` reach the agent only with a `static_utterance`"
-            place.warning("ces-turn", message)
 
 
 _EXPECTED = {

@@ -171,7 +171,6 @@ FAULTS = [  # the text, code, where, a part of the message or of the hint
     ("", "file-empty", "", "empty"),
 ]  # fmt: skip
 WARNINGS = [
-    (changed(*MOCK, "id", value="call-7"), "ces-reference", "id", "`call-1`"),
     (changed(*TURNS, 1, "steps", 4, value=...), "ces-turn", "golden.turns[1]", "unexpected response"),
     (changed(*TURNS, 1, "steps", 0, value=...), "ces-turn", "golden.turns[1]", "without user input"),
 ]  # fmt: skip
