@@ -401,17 +401,6 @@ def holds_set(root: Path, path: str) -> bool:
     return all(mark.search(head) for mark in _SET)
 
 
-def folder_names(root: Path, folder: str) -> frozenset[str]:
-    """The names in a folder, files without their endings; empty if it cannot be read."""
-    try:
-        with os.scandir(root / folder) as listing:
-            return frozenset(
-                entry.name.rsplit(".", 1)[0] if entry.is_file() else entry.name for entry in listing
-            )
-    except (OSError, ValueError):
-        return frozenset()
-
-
 def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:
     """The content of a file at any place that the user named. `label` names it in problems."""
     try:

@@ -4,7 +4,6 @@ in all others."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import filterfalse, islice
 
 from evalgate import agents, errors
@@ -180,7 +179,7 @@ class CesFormat(Format):
                 problems.append(text)
             else:
                 texts[key] = text
-        ces_library = read.library(texts, folders=partial(walk.folder_names, tree.root))
+        ces_library = read.library(texts)
         readings = ces_library.readings
         apps = {read.app_folder(file) for file in chosen}
         reported_files = {

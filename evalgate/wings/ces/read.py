@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -635,15 +635,16 @@ class Library:
         return {match[0] for match in matches if match}
 
 
-def library(
-    texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()
-) -> Library:
-    """Read files by name and check the references between them. `folders`: the names of the folders
-    in a folder."""
-    readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
-    ces_library = Library(readings=readings)
+def library(texts: Mapping[str, str]) -> Library:
+    """Read files by name and check the references between them."""
+    return with_problems({file: parse(text, file=file) for file, text in sorted(texts.items())})
+
+
+def with_problems(readings: Mapping[str, Reading]) -> Library:
+    """The library of some files, with the problems of each and those between them."""
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *library_problems(ces_library, folders)))
+    problems += _problems_between(Library(readings=readings))
+    return Library(readings=readings, problems=tuple(problems))
 
 
 def app_folder(file: str) -> str:
@@ -656,9 +657,7 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:index])
 
 
-def library_problems(
-    library: Library, folders: Callable[[str], frozenset[str]]
-) -> Iterator[Problem]:
+def _problems_between(library: Library) -> Iterator[Problem]:
     """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
     with two files."""
     files: dict[str, str] = {}
@@ -670,15 +669,9 @@ def library_problems(
                 "ces-duplicate-name", message, Place(file), "Delete one of the two files."
             )
     apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
-    for app, resources in apps.items():
+    for resources in apps.values():
         yield from _duplicate_names(resources)
-        yield from _references(
-            resources,
-            {
-                kind: folders(f"{app}/{kind}" if app else kind)
-                for kind in ("tools", "agents", "toolsets")
-            },
-        )
+        yield from _references(resources)
 
 
 def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
@@ -704,11 +697,8 @@ def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
                 yield errors.error("ces-duplicate-name", message, resource.place, hint)
 
 
-def _references(
-    resources: list[Resource], folders: Mapping[str, frozenset[str]]
-) -> Iterator[Problem]:
-    """Check references to expectations and evaluations, by either name, and to tools and agents if
-    the app is present."""
+def _references(resources: list[Resource]) -> Iterator[Problem]:
+    """Check references to expectations and evaluations, by either name."""
     names_by_kind: dict[Kind, set[str]] = {}
     for resource in resources:
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
@@ -726,16 +716,6 @@ def _references(
             yield (errors.error if known_names else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
-        for collection, used_name in sorted(names_of_app(message)):
-            folder_names = folders.get(collection, frozenset())
-            if folder_names and used_name not in folder_names:
-                hint = words.suggest(used_name[:100], folder_names)
-                yield errors.warning(
-                    "ces-reference",
-                    f"the app has no {collection}/{used_name[:80]}",
-                    resource.place,
-                    hint,
-                )
 
 
 def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
@@ -746,19 +726,3 @@ def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...
     key = shapes.present_field(message) if isinstance(message, Evaluation) else ""
     names = getattr(message, key).evaluation_expectations if key else ()
     return Kind.EXPECTATION, names, (key, "evaluationExpectations")
-
-
-def names_of_app(message: Proto) -> set[tuple[str, str]]:
-    """The tools, toolsets and agents that a message names, as collection and last part of the
-    name."""
-    used: set[tuple[str, str]] = set()
-    for submessage in shapes.messages_in(message):
-        for name in _OF_APP_FIELDS:
-            value = getattr(submessage, name, None)
-            if isinstance(value, str) and (match := _OF_APP.fullmatch(value)):
-                used.add((match[1], match[2]))
-    return used
-
-
-_OF_APP_FIELDS = ("tool", "toolset", "target_agent")
-_OF_APP = re.compile(APP_NAME.pattern + r"/(tools|toolsets|agents)/([^/]+)")

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +18,6 @@ import filelock
 import platformdirs
 
 from evalgate.config import load
-from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import rewrite
@@ -203,10 +201,7 @@ class Resources:
             paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
             kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
         readings = {file: self._read(tree, file, kind) for file, kind in kinds.items()}
-        problems = [problem for reading in readings.values() for problem in reading.problems]
-        folders = partial(walk.folder_names, self.root)
-        problems += read.library_problems(Library(readings=readings), folders)
-        return Library(readings=readings, problems=tuple(problems))
+        return read.with_problems(readings)
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
         text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)

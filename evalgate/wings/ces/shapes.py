@@ -172,14 +172,14 @@ def content_of(message: Proto, written: JsonObject | None = None) -> JsonObject:
     return content
 
 
-def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
-    """The message and all messages in it, except those of the shape `beside` and their contents."""
+def messages_in(message: Proto) -> Iterator[Proto]:
+    """The message and all messages in it, except results of runs."""
     pending: list[Any] = [message]
     while pending:
         member = pending.pop()
         if isinstance(member, tuple):
             pending.extend(member)
-        elif isinstance(member, Proto) and not isinstance(member, beside):
+        elif isinstance(member, Proto) and not isinstance(member, Result):
             yield member
             pending.extend(getattr(member, name) for name in _message_fields(type(member)))
 

@@ -453,21 +453,3 @@ def test_names_are_used_once_and_references_lead_somewhere() -> None:
     texts = {"app/evaluationDatasets/d/d.json": json.dumps(dataset)}
     # nothing else of the app is there to compare with
     assert [each.severity for each in read.library(texts).problems] == [Severity.WARNING]
-
-
-def test_tools_and_agents_are_looked_for_where_the_app_is() -> None:
-    folders = {
-        "app/tools": {"find_loan", "renew_loan"},
-        "app/agents": {"loan"},
-        "app/toolsets": {"circulation"},
-    }
-    texts = {
-        "app/evaluations/a/a.json": json.dumps(GOLDEN),
-        "app/evaluationExpectations/b/b.json": (DATA / "expectation_one_question.json").read_text(),
-    }
-    found = read.library(texts, folders=lambda folder: frozenset(folders.get(folder, ())))
-    assert [(each.code, each.severity) for each in found.problems] == [
-        ("ces-reference", Severity.WARNING)
-    ]
-    assert "agents/loans" in found.problems[0].message
-    assert "`loan`" in found.problems[0].hint
