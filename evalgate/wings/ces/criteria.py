@@ -26,7 +26,6 @@ from evalgate.model import (
     Score,
     TrialView,
     not_evaluated,
-    turns,
 )
 from evalgate.values import Sentence
 from . import outcomes
@@ -114,29 +113,6 @@ def grade_expectations(evidence: TrialView) -> Grade:
     return _grade_checks(evidence, outcomes.EXPECTATIONS, judge_by({}))
 
 
-def _metrics(result: GoldenResult) -> dict[str, float]:
-    """The means of CES's own tool metrics."""
-    turns_ = result.turn_replay_results
-    scores = {
-        "parameter_correctness": [
-            outcome.tool_invocation_result.parameter_correctness_score
-            for turn in turns_
-            for outcome in turn.expectation_outcome
-            if outcome.tool_invocation_result is not None
-        ],
-        "tool_invocation": [
-            turn.overall_tool_invocation_result.tool_invocation_score
-            for turn in turns_
-            if turn.overall_tool_invocation_result is not None
-        ],
-        "tool_ordered_invocation": [turn.tool_ordered_invocation_score for turn in turns_],
-    }
-    known_scores = {
-        name: [score for score in values if score is not None] for name, values in scores.items()
-    }
-    return {name: turns.mean(values) for name, values in known_scores.items() if values}
-
-
 def _grade_checks(
     evidence: TrialView,
     criterion: str,
@@ -149,9 +125,6 @@ def _grade_checks(
     plan = plan_of(evidence)
     result = result_of(plan, evidence, judge)
     checks = outcomes.checks(plan, result)
-    breakdown = {}
-    if criterion == outcomes.EXPECTATIONS and isinstance(result, GoldenResult):
-        breakdown = _metrics(result)
     criterion_checks = [check for check in checks if check.criterion == criterion]
     judge_findings = [finding for finding, _ in replies]
     asked = {(finding.turn, finding.text) for finding in judge_findings}
@@ -178,18 +151,13 @@ def _grade_checks(
         check for check in criterion_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
     ]
     if decided_checks:
-        return Score(
-            value=_share(decided_checks) or 0.0,
-            turns=by_turn,
-            findings=findings,
-            breakdown=breakdown,
-        )
+        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
     finding = Finding(text=Sentence("ces_nothing_checked", criterion == outcomes.EXPECTATIONS))
-    return Score(value=1.0, turns=by_turn, findings=(*findings, finding), breakdown=breakdown)
+    return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
 
 
 def _share(checks: Iterable[Check]) -> float | None:
