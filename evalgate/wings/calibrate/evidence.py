@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evalgate import errors
@@ -26,9 +26,9 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass, without
+from evalgate.values import Json, frozen_dataclass
 from . import labels
-from .labels import PLACE_UNKNOWN, Label, LabelProblem
+from .labels import PLACE_UNKNOWN, Label, LabelLine, LabelProblem
 
 
 @frozen_dataclass
@@ -70,22 +70,21 @@ def find_items(
 ) -> tuple[list[LabelledItem], list[Problem]]:
     """The item of each label, for a question to the judge, and the problems.
 
-    `uses`: the settled uses of a criterion by suite key, "" for criteria of no suite."""
+    `uses`: the settled uses of a criterion by suite key."""
     items = list[LabelledItem]()
     problems = list[Problem]()
     for label in labels:
         try:
             evidence = label.evidence or labelled_evidence(label, stored)
-            use = _use_of(label, uses.get(label.line.criterion, {}), evidence)
+            use = _use_of(label.line, uses.get(label.line.criterion, {}))
             subject, turn, judge = _label_target(label, use, evidence)
         except LabelProblem as problem:
             problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
             continue
         spec, verdicts = _spec_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            use = _with_rubrics(
-                use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
-            )
+            rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
+            use = replace(use, options={**use.options, "rubrics": [rubric]})
         if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
             evidence = only_turn(evidence, turn)
             turn = 1
@@ -156,30 +155,18 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
     return TrialView.of(case, transcript, repeat=trial_key.repeat)
 
 
-def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
+def _use_of(line: LabelLine, uses: Mapping[str, CriterionUse]) -> CriterionUse:
     """The gate's use of the label's criterion: in the label's suite, or in all suites if they
     agree. Raises LabelProblem."""
-    line = label.line
-    if line.trial_key is not None and line.trial_key.suite in uses:
-        return uses[line.trial_key.suite]
-    candidates = _unique_uses(uses.values())
-    if len(candidates) > 1 and line.subject:
-        uses_with_rubric = [
-            use
-            for use in candidates
-            if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
-        ]
-        candidates = _unique_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
-    if len(candidates) != 1:
+    if line.suite in uses:
+        return uses[line.suite]
+    options = {fingerprints.digest(dict(use.options)): use for use in uses.values()}
+    if len(options) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(
             PLACE_UNKNOWN, f"the suites use `{line.criterion}` with different options", hint
         )
-    return candidates[0]
-
-
-def _unique_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
-    return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
+    return next(iter(options.values()))
 
 
 def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
@@ -236,11 +223,6 @@ def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     return text or next(
         (rubric.text for rubric in rubrics if one_line(rubric.text) == one_line(name)), None
     )
-
-
-def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
-    options = without(use.options, ("rubrics",))
-    return replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:

@@ -150,8 +150,9 @@ def test_texts_are_judged_as_the_suites_do_it_where_they_agree() -> None:
     (problem,) = evidence_of(TEXTS, suites=differing).problems
     assert "different options" in problem.message
     assert "`a` and `b`" in problem.hint
-    (asked,) = evidence_of({**TEXTS, "suite": "b", "case": "x"}, suites=differing).asked
-    assert asked.judge.num_samples == 1
+    for place in ({"suite": "b"}, {"suite": "b", "case": "x"}):
+        (asked,) = evidence_of({**TEXTS, **place}, suites=differing).asked
+        assert asked.judge.num_samples == 1
 
 
 @pytest.mark.parametrize(
