@@ -36,7 +36,6 @@ class ServerResources(Resources):
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        order_by: str = "name",
         view: str = "BASIC",
         failing: bool = False,
         **chosen: Any,
@@ -44,9 +43,6 @@ class ServerResources(Resources):
         """One page of the resources of a kind, by name, and the token of the next page; each
         resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
         last result is not a pass; `chosen`: see `select`."""
-        if order_by not in ("", "name", "name asc"):
-            message = "`orderBy`: files are ordered by name"
-            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)

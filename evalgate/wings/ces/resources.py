@@ -239,8 +239,7 @@ class Resources:
             raise refusal(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
         apps = library.app_names
         if apps and app not in {*apps, self._app}:
-            hint = words.suggest(app[:200], apps, prefix="; ")
-            raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
+            raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}")
         if kind is not Kind.RESULT:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
