@@ -51,7 +51,7 @@ class JudgeAnswers:
 
     verdicts: Sequence[LabelledVerdict]
     notes: Sequence[str]
-    problems: Sequence[Problem]
+    problems: tuple[Problem, ...]
     judge_uses: Sequence[JudgeUse]
 
 
@@ -156,7 +156,7 @@ def _ask(
         return JudgeAnswers(
             verdicts=ask(items, panel, deviations=settings.deviations),
             notes=notes,
-            problems=reading.problems,
+            problems=tuple(reading.problems),
             judge_uses=panel.uses(),
         )
 
