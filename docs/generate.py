@@ -15,7 +15,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import ces_shapes
 import picture
@@ -272,8 +272,8 @@ def render_ces_fields() -> str:
         for name in shape.model_fields:
             field = shapes.fields_of(shape)[name]
             row[field.handling].append(f"`{field.key}`")
-            if field.enum is not None:
-                of_enums.setdefault(field.enum, set()).add(field.handling)
+            for values in enums_in(shape.model_fields[name].annotation):
+                of_enums.setdefault(values, set()).add(field.handling)
     values_of: dict[str, dict[Handling, list[str]]] = {}
     for values, handlings in sorted(of_enums.items(), key=lambda each: each[0].__doc__ or ""):
         row = values_of.setdefault(
@@ -281,12 +281,20 @@ def render_ces_fields() -> str:
         )
         usual = next(each for each in Handling if each in handlings)
         for value in values:
-            is_not_run = value.name in shapes.NOT_RUN_VALUES.get(values.__name__, ())
+            is_not_run = value is shapes.SemanticSimilarityChannel.AUDIO
             row[Handling.NOT_RUN if is_not_run else usual].append(f"`{value.name}`")
     return (
         "\n".join((*handling_table("Message", fields), "", *handling_table("Enum", values_of)))
         + "\n"
     )
+
+
+def enums_in(annotation: Any) -> Iterator[type[shapes.ProtoEnum]]:
+    """The enums in the type of a field."""
+    if isinstance(annotation, type) and issubclass(annotation, shapes.ProtoEnum):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from enums_in(inner)
 
 
 def handling_table(title: str, rows: Mapping[str, Mapping[Handling, list[str]]]) -> Iterator[str]:

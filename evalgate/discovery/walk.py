@@ -160,10 +160,9 @@ class Tree:
     sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). Files that are not
-    evaluated: `ignored` by git. `other_json`, `other_yaml`, `other_python`:
-    the first files with other names that git does not ignore. `near_names`: files with names
-    similar to those of evaluation files or criteria. `origins`: the walked folders and their
-    .gitignore files; while these stay the same, so do all lists."""
+    evaluated: `ignored` by git. `other_json`, `other_yaml`, `other_python`: the first files with
+    other names that git does not ignore. `near_names`: files with names similar to those of
+    evaluation files or criteria."""
 
     def __init__(
         self,
@@ -185,7 +184,6 @@ class Tree:
         self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
-        self.origins: list[str] = [".git/info/exclude"]
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
         self._ignored_folders: list[str] = []
@@ -243,7 +241,6 @@ class Tree:
         used and the ignored ones."""
         pending = [(start, start_rules)]
         for prefix, entries, rules in visit(self.root, pending, tell=self.problems.append):
-            self.origins += (prefix, f"{prefix}.gitignore")[: 1 + (".gitignore" in entries)]
             if markers := AGENT_NAMES.intersection(entries):
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():
@@ -389,17 +386,6 @@ def holds_set(root: Path, path: str) -> bool:
     """True if a file begins like ADK's evaluation sets, whatever its name."""
     head = read_head(root, path, size=_SET_HEAD_BYTES)
     return all(mark.search(head) for mark in _SET)
-
-
-def folder_names(root: Path, folder: str) -> frozenset[str]:
-    """The names in a folder, files without their endings; empty if it cannot be read."""
-    try:
-        with os.scandir(root / folder) as listing:
-            return frozenset(
-                entry.name.rsplit(".", 1)[0] if entry.is_file() else entry.name for entry in listing
-            )
-    except (OSError, ValueError):
-        return frozenset()
 
 
 def read_user_file(path: Path, *, label: str, largest: int = LARGEST_BYTES) -> bytes | Problem:

@@ -125,15 +125,14 @@ class CriterionCalibration:
 
 @frozen_dataclass
 class Calibration:
-    """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `source`:
-    `asked`, or `results` for stored verdicts. `seed`, `draws`: of the draws behind kappa's
-    intervals. Readers must ignore keys that they do not know: later versions may add some."""
+    """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `seed`,
+    `draws`: of the draws behind kappa's intervals. Readers must ignore keys that they do not know:
+    other versions may have more."""
 
     schema_version: int = SCHEMA_VERSION
     evalgate: str = ""
     made_at: str = ""
     labels_file: str = ""
-    source: str = "asked"
     seed: int = 0
     draws: int = 0
     criteria: tuple[CriterionCalibration, ...]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from evalgate.model import Case, Content, Event, Invocation, Text, ToolCall, TrialView
-from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.outcomes import NO_VERDICT, Judge, JudgeQuestion, Plan, Verdict
 from evalgate.wings.ces.shapes import Evaluation
 
 APP = "projects/p/locations/l/apps/desk"
@@ -31,3 +32,12 @@ def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> TrialView
     whole = Plan(evaluation=Evaluation.model_validate({"displayName": "e", **raw}), **plan)
     case = Case(case_id="e", conversation=actual, ces=whole.json())
     return TrialView(case=case, actual=actual, expected=actual)
+
+
+def question_key(question: JudgeQuestion) -> tuple[str, int, int, str]:
+    return question.kind, question.turn, question.step, question.argument
+
+
+def judge_by(verdicts: Mapping[Any, Verdict]) -> Judge:
+    """A judge that has these verdicts by `question_key`, and none on other questions."""
+    return lambda question: verdicts.get(question_key(question), NO_VERDICT)

@@ -6,7 +6,7 @@ the changed values of a file differ."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,34 +33,6 @@ FIELDS = tuple(
 )
 """The fields of a case that may change."""
 
-_WHAT = {
-    "conversation": "turn",
-    "user_content": "user input",
-    "final_response": "expected answer",
-    "intermediate_data": "expected tool calls",
-    "tool_uses": "expected tool call",
-    "invocation_events": "expected tool call",
-    "rubrics": "rubric",
-    "final_session_state": "expected state",
-    "session_input": "session",
-    "conversation_scenario": "scenario",
-}
-_FREE = frozenset(
-    {
-        "conversation.invocation_id",
-        "conversation.creation_timestamp",
-        "conversation.user_content.parts.function_call.id",
-        "conversation.user_content.parts.function_response.id",
-        "conversation.final_response.parts.function_call.id",
-        "conversation.final_response.parts.function_response.id",
-        "conversation.intermediate_data.tool_uses.id",
-        "conversation.intermediate_data.tool_responses.id",
-        "conversation.intermediate_data.invocation_events.content.parts.function_call.id",
-        "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
-    }
-)
-"""Fields that neither ask nor expect anything, by their keys: an argument may have the same
-name."""
 _STATE = "final_session_state"
 _NEW = frozenset(
     {
@@ -127,7 +99,7 @@ class EvalCases:
             old_case = _as_read(raw)
             new_case = _as_read(new)
             changes = tuple(compare.changes(old_case, new_case))
-            relaxed = tuple(relaxed_reasons(changes))
+            relaxed = relaxed_reasons(changes)
             text = old_text
             if changes:
                 text = edit.edited(old_text, raw, new, is_json=True, path=path)
@@ -246,22 +218,14 @@ def _as_read(raw: Any) -> JsonObject:
     return case
 
 
-def relaxed_reasons(changes: Sequence[FieldChange]) -> Iterator[str]:
+def relaxed_reasons(changes: Iterable[FieldChange]) -> tuple[str, ...]:
     """The changes of a case that may ask for or expect less: all removals, replacements and
     additions. A first expectation does not count."""
+    reasons = []
     for change in changes:
-        keys = [step for step in change.path if isinstance(step, str)]
         is_item = isinstance(change.path[-1], int)
-        field_path = ".".join(keys)
-        is_new = (
-            change.old is MISSING
-            and not is_item
-            and (field_path in _NEW or (len(keys) == 2 and keys[0] == _STATE))
-        )
-        if field_path in _FREE or is_new:
-            continue
-        noun = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
-        how = "removed" if change.new is MISSING else "replaced by another"
-        if change.old is MISSING and is_item:
-            how = "added beside others"  # an easy turn raises a mean; a call may be made anyway
-        yield f"{change.place}: the {noun} is {how}"
+        keys = [step for step in change.path if isinstance(step, str)]
+        is_new = ".".join(keys) in _NEW or (len(keys) == 2 and keys[0] == _STATE)
+        if change.old is not MISSING or is_item or not is_new:
+            reasons.append(compare.reason_of(change))
+    return tuple(reasons)

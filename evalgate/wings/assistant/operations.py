@@ -27,8 +27,7 @@ from .resources import ServerResources
 MOST_RUNS = 100
 """The most runs of one evaluation in one operation."""
 MOST_WAITING = 100
-MOST_KEPT = 1000
-"""Operations that are not over, and that are remembered."""
+"""The most operations that are not over."""
 _CODES = {
     ExitCode.CONFIG: "FAILED_PRECONDITION",
     ExitCode.NOT_MEASURED: "UNAVAILABLE",
@@ -122,13 +121,9 @@ class Operations:
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
             raise refusal(("runCount", f"1 to {MOST_RUNS}"))
-        finished = [
-            operation.name for operation in self._operations.values() if operation.over.is_set()
-        ]
-        if len(self._operations) - len(finished) >= MOST_WAITING:
+        unfinished = [run for run in self._operations.values() if not run.over.is_set()]
+        if len(unfinished) >= MOST_WAITING:
             raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
-        for old_operation in finished[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
-            del self._operations[old_operation]
         operation = Operation(paths, names, runs)
         self._operations[operation.name] = operation
         self._queue.put(operation)

@@ -36,7 +36,6 @@ class ServerResources(Resources):
         parent: str = "",
         page_size: int = 0,
         page_token: str = "",
-        order_by: str = "name",
         view: str = "BASIC",
         failing: bool = False,
         **chosen: Any,
@@ -44,14 +43,11 @@ class ServerResources(Resources):
         """One page of the resources of a kind, by name, and the token of the next page; each
         resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
         last result is not a pass; `chosen`: see `select`."""
-        if order_by not in ("", "name", "name asc"):
-            message = "`orderBy`: files are ordered by name"
-            raise Refused("UNIMPLEMENTED", message, [("orderBy", "not supported")])
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE_SIZE, MAX_PAGE)
-        library = self._files.library()
+        library = self.library()
         results = results_of(library)
         prefix = self._prefix(library, kind, parent) if parent else ""
         resources = [
@@ -80,7 +76,7 @@ class ServerResources(Resources):
 
     def get(self, kind: Kind, name: str) -> JsonObject:
         """A resource by its name; an evaluation or a dataset has the results of its runs here."""
-        library = self._files.library()
+        library = self.library()
         resource = self._find(library, kind, name)
         return self._with_results(resource, library, results_of(library), is_full=True)
 
@@ -119,7 +115,7 @@ class ServerResources(Resources):
         `select`."""
         return {
             self.name_of(resource): f"{resource.file}:{resource.title}"
-            for resource in self.select(self._files.library(), **chosen)
+            for resource in self.select(self.library(), **chosen)
         }
 
     def keep(self, document: Json) -> Json:

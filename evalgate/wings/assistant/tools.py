@@ -244,7 +244,6 @@ def _read_tools(resources: ServerResources, kind: Kind, tool_noun: str) -> tuple
         parent=_PARENT,
         pageSize={"type": "integer"},
         pageToken=_about("Of the page before."),
-        orderBy=_about("`name`, nothing else."),
         view={
             "enum": ["BASIC", "FULL"],
             "description": "BASIC, the default, has what a list needs.",

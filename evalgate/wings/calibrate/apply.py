@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,17 +31,9 @@ def schema() -> JsonObject:
 
 
 def render(calibration: Calibration) -> str:
-    """The file's text, without nulls, empty texts and empty objects."""
-    document = _FILE.dump_python(calibration, mode="json")
-    return json.dumps(_compact(document), ensure_ascii=True, indent=1) + "\n"
-
-
-def _compact(document: Any) -> Any:
-    if isinstance(document, dict):
-        return {
-            key: _compact(value) for key, value in document.items() if value not in (None, "", {})
-        }
-    return list(map(_compact, document)) if isinstance(document, list | tuple) else document
+    """The file's text, without nulls."""
+    document = _FILE.dump_python(calibration, mode="json", exclude_none=True)
+    return json.dumps(document, indent=1) + "\n"
 
 
 def parse(text: str) -> Calibration:

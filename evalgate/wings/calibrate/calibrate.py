@@ -50,22 +50,21 @@ class JudgeAnswers:
     the cost of the judge."""
 
     verdicts: Sequence[LabelledVerdict]
-    notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    judge_uses: tuple[JudgeUse, ...] = ()
+    notes: Sequence[str]
+    problems: tuple[Problem, ...]
+    judge_uses: Sequence[JudgeUse]
 
 
 def calibrate(
     settings: Settings,
     labels_file: Path,
     *,
-    results: Path | None,
     conversations: Path,
     environ: Environ,
     cache: Path,
     say: Log,
 ) -> tuple[Calibration, JudgeAnswers]:
-    """Compare the judge with the labels, by the verdicts in `results`, or else by asking it.
+    """Compare the judge with the labels.
 
     `conversations`: the results file with the labeled conversations. `cache`: a folder. `say`:
     receives warnings.
@@ -84,12 +83,9 @@ def calibrate(
         unlabelled = words.counted(reading.unlabelled, "line has", "lines have")
         detail = f": {unlabelled} an empty `label`" if reading.unlabelled else ""
         raise NothingToDo(f"{display_path} has no labels{detail}")
-    if results:
-        answers = _from_results(reading, results)
-    else:
-        answers = _ask(
-            settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
-        )
+    answers = _ask(
+        settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
+    )
     # a judge's config is unhashable
     groups = grouped((repr(verdict.criterion_judge), verdict) for verdict in answers.verdicts)
     calibrations = [
@@ -104,17 +100,11 @@ def calibrate(
         evalgate=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         labels_file=display_path,
-        source="results" if results else "asked",
         criteria=tuple(calibrations),
         seed=SEED,
         draws=agreement.DRAWS,
     )
-    unlabelled_text = f"{words.counted(reading.unlabelled, 'line has', 'lines have')} no label yet"
-    notes = (*answers.notes, *([unlabelled_text] if reading.unlabelled else []))
-    problems = (*reading.problems, *answers.problems)
-    return calibration, JudgeAnswers(
-        verdicts=answers.verdicts, notes=notes, problems=problems, judge_uses=answers.judge_uses
-    )
+    return calibration, answers
 
 
 def _ask(
@@ -155,13 +145,18 @@ def _ask(
         used_names = dict.fromkeys(
             use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name)
         )
+        notes = [
+            f"`{name}` is used here and has no label"
+            for name in used_names
+            if name not in label_criteria
+        ]
+        if reading.unlabelled:
+            lines = words.counted(reading.unlabelled, "line has", "lines have")
+            notes.append(f"{lines} no label yet")
         return JudgeAnswers(
             verdicts=ask(items, panel, deviations=settings.deviations),
-            notes=tuple(
-                f"`{name}` is used here and has no label"
-                for name in used_names
-                if name not in label_criteria
-            ),
+            notes=notes,
+            problems=tuple(reading.problems),
             judge_uses=panel.uses(),
         )
 
@@ -229,16 +224,3 @@ def raise_errors(problems: Sequence[Problem]) -> None:
     """Raise ConfigError with all problems if one is an error."""
     if errors_in(problems):
         raise ConfigError.collected(problems)
-
-
-def _from_results(reading: LabelsReading, path: Path) -> JudgeAnswers:
-    verdicts, problems = evidence.find_verdicts(reading.labels, file.read_results(path))
-    raise_errors([*reading.problems, *problems])
-    notes = evidence.other_prompts(verdicts)
-    unplaced = sum(label.line.trial_key is None for label in reading.labels)
-    if unplaced:
-        lines = words.counted(unplaced, "label has", "labels have")
-        notes.insert(
-            0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them"
-        )
-    return JudgeAnswers(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

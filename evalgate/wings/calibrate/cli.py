@@ -32,11 +32,6 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.command("calibrate")
 @commands.options(*SETTINGS)
 @click.option(
-    "--results",
-    metavar="FILE",
-    help="Take the judge's verdicts from this results.json instead of asking the judge.",
-)
-@click.option(
     "--conversations",
     metavar="FILE",
     help="The results.json that the labels refer to. [default: the last run's]",
@@ -56,7 +51,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.option(
     "--draft",
     is_flag=True,
-    help="Write LABELS as a template to fill in, from the run in --results, without the judge's verdicts.",
+    help="Write LABELS as a template to fill in, from the run in --conversations, without the judge's verdicts.",
 )
 @click.option(
     "--most",
@@ -79,7 +74,6 @@ def command(labels: str, **values: Any) -> int:
     calibration, answers = calibrate.calibrate(
         settings,
         Path(labels).absolute(),
-        results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(settings),
         environ=os.environ,
         cache=prepare.cache_of(settings, os.environ, say=_say),
@@ -136,7 +130,7 @@ def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
 def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="Choose another file name.")
-    results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
+    results = _path(values["conversations"]) or _last_results(settings)
     lines = calibration_labels.draft(
         file.read_results(results), most=values["most"], seed=settings.seed
     )

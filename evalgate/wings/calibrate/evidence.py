@@ -1,8 +1,8 @@
-"""The evidence of labels, for new questions to the judge, and the stored grades of a run."""
+"""The evidence of labels, for questions to the judge, and the verdicts in its grades."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evalgate import errors
@@ -26,9 +26,9 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass, without
+from evalgate.values import Json, frozen_dataclass
 from . import labels
-from .labels import PLACE_UNKNOWN, Label, LabelProblem
+from .labels import PLACE_UNKNOWN, Label, LabelLine, LabelProblem
 
 
 @frozen_dataclass
@@ -61,9 +61,6 @@ class LabelledVerdict:
     judged_text: str = ""
 
 
-ANOTHER_ANSWER = "label-of-another-answer"
-
-
 def find_items(
     labels: Sequence[Label],
     *,
@@ -71,24 +68,23 @@ def find_items(
     stored: Stored | None,
     deviations: Deviations,
 ) -> tuple[list[LabelledItem], list[Problem]]:
-    """The item of each label, for a new question to the judge, and the problems.
+    """The item of each label, for a question to the judge, and the problems.
 
-    `uses`: the settled uses of a criterion by suite key, "" for criteria of no suite."""
+    `uses`: the settled uses of a criterion by suite key."""
     items = list[LabelledItem]()
     problems = list[Problem]()
     for label in labels:
         try:
             evidence = label.evidence or labelled_evidence(label, stored)
-            use = _use_of(label, uses.get(label.line.criterion, {}), evidence)
+            use = _use_of(label.line, uses.get(label.line.criterion, {}))
             subject, turn, judge = _label_target(label, use, evidence)
         except LabelProblem as problem:
             problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
             continue
         spec, verdicts = _spec_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            use = _with_rubrics(
-                use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
-            )
+            rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
+            use = replace(use, options={**use.options, "rubrics": [rubric]})
         if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
             evidence = only_turn(evidence, turn)
             turn = 1
@@ -101,7 +97,7 @@ def find_items(
 
 
 def _label_target(
-    label: Label, use: CriterionUse, evidence: TrialView, *, prompt_version: str | None = None
+    label: Label, use: CriterionUse, evidence: TrialView
 ) -> tuple[str, int | None, JudgeIdentity]:
     """The subject, the turn (None for a verdict on all turns) and the judge of a label. Raises
     LabelProblem."""
@@ -115,7 +111,7 @@ def _label_target(
     elif turn is None or turn > count:
         message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
         raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
-    judge = judges.judge_of(use, prompt_version=prompt_version)
+    judge = judges.judge_of(use)
     if judge is None:
         hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
         message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
@@ -155,34 +151,22 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
     }:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
-        raise LabelProblem(ANOTHER_ANSWER, message, hint)
+        raise LabelProblem("label-of-another-answer", message, hint)
     return TrialView.of(case, transcript, repeat=trial_key.repeat)
 
 
-def _use_of(label: Label, uses: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
+def _use_of(line: LabelLine, uses: Mapping[str, CriterionUse]) -> CriterionUse:
     """The gate's use of the label's criterion: in the label's suite, or in all suites if they
     agree. Raises LabelProblem."""
-    line = label.line
-    if line.trial_key is not None and line.trial_key.suite in uses:
-        return uses[line.trial_key.suite]
-    candidates = _unique_uses(uses.values())
-    if len(candidates) > 1 and line.subject:
-        uses_with_rubric = [
-            use
-            for use in candidates
-            if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None
-        ]
-        candidates = _unique_uses(uses_with_rubric or [_with_rubrics(use) for use in candidates])
-    if len(candidates) != 1:
+    if line.suite in uses:
+        return uses[line.suite]
+    options = {fingerprints.digest(dict(use.options)): use for use in uses.values()}
+    if len(options) != 1:
         hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
         raise LabelProblem(
             PLACE_UNKNOWN, f"the suites use `{line.criterion}` with different options", hint
         )
-    return candidates[0]
-
-
-def _unique_uses(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
-    return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
+    return next(iter(options.values()))
 
 
 def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
@@ -239,11 +223,6 @@ def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     return text or next(
         (rubric.text for rubric in rubrics if one_line(rubric.text) == one_line(name)), None
     )
-
-
-def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
-    options = without(use.options, ("rubrics",))
-    return replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:
@@ -319,54 +298,3 @@ def turn_content(invocation: Invocation) -> Json:
         "calls": [[call.name, call.args] for call in invocation.tool_calls],
         "answer": prompting.answer_of(invocation),
     }
-
-
-def find_verdicts(
-    labels: Sequence[Label], stored: Stored
-) -> tuple[list[LabelledVerdict], list[Problem]]:
-    """The stored run's verdict for each label that names a place in it, and the problems. A label
-    for an answer that differs from the run's is reported and left out."""
-    verdicts = list[LabelledVerdict]()
-    problems = list[Problem]()
-    uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
-    trials_by_key = {trial.key: trial for trial in stored.run.all_trials}
-    for label in labels:
-        trial_key = label.line.trial_key
-        name = label.line.criterion
-        if trial_key is None:
-            continue
-        try:
-            evidence = labelled_evidence(label, stored)
-            use = uses.get((trial_key.suite, name))
-            grade = trials_by_key[trial_key].grades.get(name)
-            if use is None or grade is None:
-                raise LabelProblem(PLACE_UNKNOWN, f"the run has no `{name}` in this suite")
-            subject, turn, judge = _label_target(
-                label, use, evidence, prompt_version=use.prompt_version
-            )
-        except LabelProblem as problem:
-            report = errors.warning if problem.code == ANOTHER_ANSWER else errors.error
-            problems.append(report(problem.code, str(problem), label.place, problem.hint))
-            continue
-        item = LabelledItem(
-            label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
-        )
-        verdicts.append(verdict_of(item, grade))
-    return verdicts, problems
-
-
-def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
-    """Notes on verdicts of a stored run with other prompts than today's, a sentence each."""
-    notes = []
-    for name, version in dict.fromkeys(
-        (verdict.criterion_judge.criterion, verdict.criterion_judge.judge.prompt_version)
-        for verdict in verdicts
-    ):
-        labelled = labels.labelled_spec(name)
-        current_version = labelled[1].prompt_version if labelled else ""
-        if not version:
-            notes.append(f"the results lack the prompt version of `{name}`")
-        elif version != current_version:
-            message = f"the results of `{name}` were judged with prompt {version}, the current one is {current_version}"
-            notes.append(f"{message}: this calibration applies only to the former")
-    return notes

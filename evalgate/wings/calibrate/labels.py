@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import NoReturn
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from evalgate import criteria, errors
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Place, Problem
-from evalgate.formats import adk_shapes, json_source
+from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.judges import prompting
@@ -31,7 +31,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.model.shapes import Wire, to_snake
+from evalgate.model.shapes import Wire
 from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass, grouped
@@ -268,28 +268,11 @@ class LabelsReading:
             reason = getattr(error, "msg", "nested too deeply")
             hint = "write one JSON object per line"
             raise LabelProblem("json-syntax", f"not JSON: {reason}", hint) from None
-        if not isinstance(raw, dict):
-            message = f"expected an object, found {json_source.described(raw)}"
-            raise LabelProblem("wrong-type", message)
-        keys = {to_snake(str(key)): key for key in raw}
-        unknown = [name for name in keys if name not in LabelLine.model_fields]
-        for name in unknown:
-            hint = (
-                words.suggest(name, LabelLine.model_fields)
-                or f"known keys: {', '.join(LabelLine.model_fields)}"
-            )
-            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint)
-        try:
-            line = LabelLine.model_validate(
-                {keys[name]: raw[keys[name]] for name in keys if name not in unknown}
-            )
-        except ValidationError as error:
-            problems = Problems(text, file=self._place.file)
-            Spot(problems).report(error, raw)
-            for problem in problems.all():
-                self._error(problem.code, str(problem.message), str(problem.hint))
-            return None
-        return None if unknown else line
+        problems = Problems(text, file=self._place.file)
+        line = Spot(problems).validated(LabelLine, raw)
+        for problem in problems.all():
+            self._error(problem.code, str(problem.message), str(problem.hint))
+        return line
 
     def _error(self, code: str, message: str, hint: str) -> None:
         self.problems.append(errors.error(code, message, self._place, hint))

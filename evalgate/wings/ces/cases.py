@@ -111,7 +111,7 @@ def not_run_reason(message: Proto) -> str:
         expected = _expectations(golden.turns)
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
-    for submessage in shapes.messages_in(message, beside=shapes.Result):
+    for submessage in shapes.messages_in(message):
         for field in shapes.fields_of(type(submessage)).values():
             value = getattr(submessage, field.name)
             if value and field.handling is shapes.Handling.NOT_RUN:

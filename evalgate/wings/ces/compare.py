@@ -12,7 +12,7 @@ from evalgate.agents.tools.cassette import args_text
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.json_match import MISSING
 from evalgate.text import plain
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import frozen_dataclass
 
 LONGEST_SHOWN = 200
 
@@ -115,21 +115,23 @@ _OPEN_LISTS = frozenset(
         ("scenario", "rubrics"),
     }
 )
-"""Lists to which anything may be added."""
-_DEMANDS = frozenset({"noToolCalls", "updatedVariables"})
-"""Expectations that only restrict the agent."""
-_CONDITIONS = frozenset({*_DEMANDS, "agentResponse", "agentTransfer", "toolCall"})
+"""Lists to which anything may be added at the end."""
 
 
-def relaxed_reason(change: FieldChange) -> str:
-    """Why an evaluation may ask for less after a change, so that only a person makes it; "" if it
-    only asks for more: a raised threshold, or expectations, turns and tags at the end of a list."""
+def reason_of(change: FieldChange) -> str:
+    """Why an evaluation may ask for less after a change."""
     reason = "it is replaced by another"
     if change.new is MISSING:
         reason = "it is removed"
     elif change.old is MISSING:
         reason = "it is added"
-    return "" if _only_asks_more(change) else f"{change.place}: {reason}"
+    return f"{change.place}: {reason}"
+
+
+def relaxed_reason(change: FieldChange) -> str:
+    """`reason_of`, so that only a person makes the change; "" if it only asks for more: a raised
+    threshold, or an entry at the end of one of the open lists."""
+    return "" if _only_asks_more(change) else reason_of(change)
 
 
 def relaxed_reasons(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
@@ -148,14 +150,8 @@ def _only_asks_more(change: FieldChange) -> bool:
     last_key = keys[-1] if keys else ""
     if last_key in _LARGEST:
         return _is_raised(change.old, change.new, largest=_LARGEST[last_key])
-    if change.old is not MISSING:
-        return False
-    if change.path and isinstance(change.path[-1], int):
-        return change.is_last and (keys in _OPEN_LISTS or _is_open_to(keys, change.new))
-    if isinstance(change.new, dict) and "Threshold" in last_key:
-        inner_changes = changes({}, change.new, change.path)
-        return bool(change.new) and all(map(_only_asks_more, inner_changes))
-    return keys in _OPEN_LISTS
+    is_addition = change.old is MISSING and keys in _OPEN_LISTS
+    return is_addition and (change.is_last or not isinstance(change.path[-1], int))
 
 
 def _is_raised(old: Any, new: Any, *, largest: float) -> bool:
@@ -163,26 +159,3 @@ def _is_raised(old: Any, new: Any, *, largest: float) -> bool:
         return False
     # an absent threshold may have had the app's value
     return new >= largest if old is MISSING else isinstance(old, int | float) and new > old
-
-
-def _is_open_to(keys: tuple[str, ...], addition: Any) -> bool:
-    """True if an addition to the end of a list of turns, steps or expectations relaxes nothing."""
-    if keys == ("golden", "turns"):
-        return set(addition) == {"steps"} and all(map(_is_plain, addition["steps"]))
-    if keys == ("golden", "turns", "steps"):
-        return _is_expectation(addition, _DEMANDS)
-    if keys == ("scenario", "scenarioExpectations"):
-        return "mockToolResponse" not in addition.get("toolExpectation", {})
-    return False
-
-
-def _is_plain(step: Json) -> bool:
-    """True if a step only asks the agent to answer a text, and skips nothing."""
-    if set(step) == {"userInput"}:
-        return set(step["userInput"]) <= {"text", "event"}
-    return _is_expectation(step, _CONDITIONS)
-
-
-def _is_expectation(step: Json, conditions: frozenset[str]) -> bool:
-    fields = set(step.get("expectation", {})) - {"note", "comparisonType"}
-    return set(step) == {"expectation"} and len(fields) == 1 and fields <= conditions

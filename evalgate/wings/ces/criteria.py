@@ -26,7 +26,6 @@ from evalgate.model import (
     Score,
     TrialView,
     not_evaluated,
-    turns,
 )
 from evalgate.values import Sentence
 from . import outcomes
@@ -34,11 +33,9 @@ from .outcomes import (
     Check,
     Judge,
     JudgeQuestion,
-    Key,
     Kind,
     Plan,
     Verdict,
-    judge_by,
 )
 from .shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
 
@@ -74,28 +71,34 @@ def unready_reason(evidence: TrialView) -> NotEvaluated | None:
 
 
 def stored_verdicts(grades: Mapping[str, Grade]) -> Judge:
-    """A judge that reads its verdicts back from the findings of a trial's grades: each question has
-    one finding, in order."""
-    findings_by_name = {
-        name: iter(
-            [
+    """A judge that reads its verdicts back from a trial's grades."""
+    return _judge_of(
+        {
+            name: [
                 finding
                 for finding in grade.findings
                 if name in (outcomes.NAMED, outcomes.RUBRICS)
                 or finding.opinions
                 or finding.label in _SCORES
             ]
-        )
-        for name, grade in grades.items()
-    }
+            for name, grade in grades.items()
+        }
+    )
+
+
+def _judge_of(findings: Mapping[str, Iterable[Finding]]) -> Judge:
+    """A judge that reads its verdicts from the findings of criteria: each question has one, in
+    order."""
+    unread = {name: iter(of_criterion) for name, of_criterion in findings.items()}
 
     def read(question: JudgeQuestion) -> Verdict:
-        finding = next(findings_by_name.get(_CRITERIA[question.kind], iter(())), None)
+        finding = next(unread.get(_CRITERIA[question.kind], iter(())), None)
         if finding is None:
             return outcomes.NO_VERDICT
-        score = _SCORES.get(finding.label)
-        if question.kind not in _QUESTIONS:
-            score = None if finding.score is None else int(finding.score)
+        score = None
+        if finding.score is not None:
+            is_worded = question.kind in _QUESTIONS
+            score = _SCORES.get(finding.label) if is_worded else int(finding.score)
         return Verdict(score=score, explanation=str(finding.text))
 
     return read
@@ -111,49 +114,22 @@ def grade_expectations(evidence: TrialView) -> Grade:
     unready = unready_reason(evidence)
     if unready is not None:
         return unready
-    return _grade_checks(evidence, outcomes.EXPECTATIONS, judge_by({}))
-
-
-def _metrics(result: GoldenResult) -> dict[str, float]:
-    """The means of CES's own tool metrics."""
-    turns_ = result.turn_replay_results
-    scores = {
-        "parameter_correctness": [
-            outcome.tool_invocation_result.parameter_correctness_score
-            for turn in turns_
-            for outcome in turn.expectation_outcome
-            if outcome.tool_invocation_result is not None
-        ],
-        "tool_invocation": [
-            turn.overall_tool_invocation_result.tool_invocation_score
-            for turn in turns_
-            if turn.overall_tool_invocation_result is not None
-        ],
-        "tool_ordered_invocation": [turn.tool_ordered_invocation_score for turn in turns_],
-    }
-    known_scores = {
-        name: [score for score in values if score is not None] for name, values in scores.items()
-    }
-    return {name: turns.mean(values) for name, values in known_scores.items() if values}
+    return _grade_checks(evidence, outcomes.EXPECTATIONS, ())
 
 
 def _grade_checks(
     evidence: TrialView,
     criterion: str,
-    judge: Judge,
-    replies: Sequence[tuple[Finding, NotEvaluated | None]] = (),
+    replies: Sequence[tuple[Finding, NotEvaluated | None]],
 ) -> Grade:
     """The share of met checks of a criterion; skipped ones are shown and do not count.
 
     `replies`: for each question to a judge its finding, and the reason why there is no verdict."""
     plan = plan_of(evidence)
-    result = result_of(plan, evidence, judge)
-    checks = outcomes.checks(plan, result)
-    breakdown = {}
-    if criterion == outcomes.EXPECTATIONS and isinstance(result, GoldenResult):
-        breakdown = _metrics(result)
-    criterion_checks = [check for check in checks if check.criterion == criterion]
     judge_findings = [finding for finding, _ in replies]
+    result = result_of(plan, evidence, _judge_of({criterion: judge_findings}))
+    checks = outcomes.checks(plan, result)
+    criterion_checks = [check for check in checks if check.criterion == criterion]
     asked = {(finding.turn, finding.text) for finding in judge_findings}
     # first each judge's finding, one per question; then the results that needed no judge
     findings = (
@@ -178,18 +154,13 @@ def _grade_checks(
         check for check in criterion_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
     ]
     if decided_checks:
-        return Score(
-            value=_share(decided_checks) or 0.0,
-            turns=by_turn,
-            findings=findings,
-            breakdown=breakdown,
-        )
+        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
     finding = Finding(text=Sentence("ces_nothing_checked", criterion == outcomes.EXPECTATIONS))
-    return Score(value=1.0, turns=by_turn, findings=(*findings, finding), breakdown=breakdown)
+    return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
 
 
 def _share(checks: Iterable[Check]) -> float | None:
@@ -242,18 +213,14 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     results = ask.panel.vote_all(
         [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
-    verdicts: dict[Key, Verdict] = {}
     replies = []
     for question, result in zip(questions, results, strict=True):
         answer = result.items[""]
         turn = question.turn + 1 if question.turn >= 0 else None
         subject = question.argument or question.expected[:200] or question.kind.value
         finding = judged.finding_of(result, turn=turn, subject=subject)
-        label = answer.vote.label if answer.vote is not None and answer.passed is not None else ""
-        explanation = str(finding.text)
-        verdicts[question.key] = Verdict(score=_SCORES.get(label), explanation=explanation)
         replies.append((finding, judged.lack_of(answer, result.samples)))
-    return _grade_checks(evidence, name, judge_by(verdicts), replies)
+    return _grade_checks(evidence, name, replies)
 
 
 VERSION = "1"

@@ -106,11 +106,6 @@ def _keys(path: str, shape: type[Proto]) -> Path:
         fields = shapes.fields_of(here)
         field = fields.get(step)
         if field is None:
-            if step in here.oneofs or to_snake(step) in here.oneofs:
-                members = words.listed(
-                    [f"`{fields[member].key}`" for member in here.oneofs[to_snake(step)]]
-                )
-                raise ValueError(f"names a group of fields; name one of {members}")
             hint = words.suggest(
                 step[:100],
                 [fields[name].key for name in here.model_fields],

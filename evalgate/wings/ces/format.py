@@ -3,8 +3,7 @@ in all others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 
 from evalgate import agents, errors
@@ -139,13 +138,7 @@ class CesFormat(Format):
         """True for a file in the evaluation folders of an export."""
         return read.kind_by_folder(path) is not None
 
-    def find(
-        self,
-        tree: SearchedTree,
-        *,
-        named_files: Iterable[str] = (),
-        kind_at: Callable[[SearchedTree, str], Kind | None] = kind_at,
-    ) -> tuple[str, ...]:
+    def find(self, tree: SearchedTree, *, named_files: Iterable[str] = ()) -> tuple[str, ...]:
         """The CES files of the tree and those that the user named, by their content. Files among
         the evaluations of an app also count by their place, so that a typing error does not hide
         one: a file that is not an evaluation is an error there."""
@@ -180,7 +173,7 @@ class CesFormat(Format):
                 problems.append(text)
             else:
                 texts[key] = text
-        ces_library = read.library(texts, folders=partial(walk.folder_names, tree.root))
+        ces_library = read.library(texts)
         readings = ces_library.readings
         apps = {read.app_folder(file) for file in chosen}
         reported_files = {

@@ -328,11 +328,6 @@ class JudgeQuestion:
     actual: str = ""
     passes: frozenset[int] = YES
 
-    @property
-    def key(self) -> Key:
-        """The key of its verdict."""
-        return self.kind, self.turn, self.step, self.argument
-
 
 @frozen_dataclass
 class Verdict:
@@ -352,21 +347,11 @@ class Verdict:
         return {"score": self.score, "label": label, "explanation": self.explanation}
 
 
-Key = tuple[str, int, int, str]
-Verdicts = Mapping[Key, Verdict]
-"""Verdicts by `JudgeQuestion.key`; an absent key means that the judge was not asked."""
-
-
 NO_VERDICT = Verdict()
 
 
 Judge: TypeAlias = Callable[[JudgeQuestion], Verdict]
 """Answers a question by a verdict."""
-
-
-def judge_by(verdicts: Verdicts) -> Judge:
-    """A judge that has these verdicts, and none on other questions."""
-    return lambda question: verdicts.get(question.key, NO_VERDICT)
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[JudgeQuestion]:

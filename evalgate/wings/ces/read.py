@@ -8,12 +8,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
-import yaml as pyyaml
 from pydantic import Field, ValidationError
 
 from evalgate import errors
@@ -27,7 +25,7 @@ from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, frozen_dataclass, grouped
 from . import cxas, shapes
-from .cxas import Conversations, Simulation, Simulations, ToolTests
+from .cxas import Conversations, Simulations, ToolTests
 from .shapes import (
     Evaluation,
     EvaluationDataset,
@@ -38,7 +36,6 @@ from .shapes import (
     EvaluationRun,
     EvaluationSettings,
     GoldenTurn,
-    Handling,
     Proto,
     ProtoField,
     Scenario,
@@ -213,9 +210,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML reads JSON
         top, opening, inner_keys, innermost = first_keys(text)
-        if not file.endswith(".json") and not any(top):
-            top, inner_keys = _flow_keys(text[:_HEAD])
-        elif opening == "[":  # in the place of an evaluation, a list is an error
+        if opening == "[":  # in the place of an evaluation, a list is an error
             return kind_by_folder(file) if inner_keys & _OF_EVALUATION else None
         inner_keys |= innermost
     else:
@@ -227,35 +222,10 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     for kind, needed, within in _MARKS:
         if top.issuperset(needed.split()) and (not within or within in inner_keys):
             return kind
-    return kind_by_folder(file) if not top or not top.isdisjoint(_OF_EVALUATION) else None
+    return kind_by_folder(file) if not any(top) or not top.isdisjoint(_OF_EVALUATION) else None
 
 
 _OF_EVALUATION = frozenset({"display_name", "golden", "scenario"})
-
-
-def _flow_keys(head: str) -> tuple[set[str], set[str]]:
-    """The keys of YAML in brackets: those at the top, and those below. Broken YAML, or YAML that is
-    nested too deeply, has the keys before the error."""
-    top_keys: set[str] = set()
-    inner_keys: set[str] = set()
-    # what each open bracket expects next
-    awaits: list[str] = []
-    with suppress(pyyaml.YAMLError, RecursionError):
-        for event in pyyaml.parse(head, yaml.Loader):
-            if isinstance(event, pyyaml.CollectionEndEvent):
-                awaits.pop()
-                continue
-            if not isinstance(event, pyyaml.NodeEvent):
-                continue
-            if awaits and awaits[-1] == "key" and isinstance(event, pyyaml.ScalarEvent):
-                (top_keys if len(awaits) == 1 else inner_keys).add(to_snake(event.value))
-            if awaits and awaits[-1] != "element":
-                awaits[-1] = "value" if awaits[-1] == "key" else "key"
-            if isinstance(event, pyyaml.MappingStartEvent):
-                awaits.append("key")
-            elif isinstance(event, pyyaml.SequenceStartEvent):
-                awaits.append("element")
-    return top_keys, inner_keys
 
 
 def kind_by_folder(file: str) -> Kind | None:
@@ -391,7 +361,10 @@ class _Reader:
         elif isinstance(document, Simulations):
             for number, simulation in enumerate(document.evals):
                 path = ("evals", number)
-                _check_simulation(simulation, Spot(self._problems, path))
+                for step_number, step in enumerate(simulation.steps):
+                    if not step.goal and not step.static_utterance:
+                        spot = Spot(self._problems, (*path, "steps", step_number))
+                        spot.error("missing-key", "`goal` or `static_utterance` is missing")
                 self._note_prompts(simulation.expectations)
                 self._add(Kind.SIMULATIONS, path, simulation)
         elif isinstance(document, ToolTests):
@@ -481,12 +454,6 @@ class _Reader:
         return content
 
     def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
-        not_run = shapes.NOT_RUN_VALUES.get(field.enum.__name__, ()) if field.enum else ()
-        is_not_run = isinstance(value, str) and value in not_run
-        if is_not_run or (field.handling is Handling.NOT_RUN and value not in ("", False)):
-            subject = f"`{spot.path[-1]}`" + (f": {value}" if is_not_run else "")
-            message = f"{subject} is kept in the file, and an evaluation that has it is not run"
-            spot.warning("ces-not-run", message, "See docs/ces.md.")
         inner = field.message
         if inner is None:
             return value
@@ -532,9 +499,8 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     fields = shapes.fields_of(shape)
     used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
     free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
-    synonyms = _MEANT.get(shape.__name__, {})
-    near = words.nearest(key[:100], [*free, *synonyms])
-    spot.at(key).unknown_key(shape.__name__, near=synonyms.get(near or "", near), is_error=True)
+    near = words.nearest(key[:100], free)
+    spot.at(key).unknown_key(shape.__name__, near=near, is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
@@ -583,29 +549,21 @@ def _check_turn(turn: GoldenTurn, spot: Spot) -> None:
         message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
         hint = "Add an `agentResponse`, if only with `skipEvaluation`."
         spot.warning("ces-turn", message, hint)
-    calls = [
-        (expectation.tool_call, expectation.skip_evaluation)
+    expects_calls = any(
+        expectation.tool_call is not None and not expectation.skip_evaluation
         for expectation, _ in expectations
-        if expectation.tool_call is not None
-    ]
-    ids = {call.id for call, _ in calls} - {""}
+    )
     for expectation, place in expectations:
         if expectation.no_tool_calls is False:
             message = "`noToolCalls` says something only as `true`"
             place.at("noToolCalls").error("wrong-value", message, "Delete it, or write true.")
-        if expectation.no_tool_calls and not all(is_skipped for _, is_skipped in calls):
+        if expectation.no_tool_calls and expects_calls:
             message = (
                 "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
             )
             place.at("noToolCalls").error("wrong-value", message)
         if expectation.tool_call is not None:
             _check_args(expectation.tool_call, place.at("toolCall", "args"))
-        response = expectation.tool_response or expectation.mock_tool_response
-        if response is not None and response.id and ids and response.id not in ids:
-            key = "toolResponse" if expectation.tool_response else "mockToolResponse"
-            message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
-            hint = words.suggest(response.id[:100], ids)
-            place.at(key, "id").warning("ces-reference", message, hint)
 
 
 def _check_args(call: ToolCall, spot: Spot) -> None:
@@ -625,35 +583,14 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
             spot.at(name, "$originalValue").warning("ces-match-type", "not a regular expression")
 
 
-def _check_simulation(simulation: Simulation, spot: Spot) -> None:
-    for number, step in enumerate(simulation.steps):
-        place = spot.at("steps", number)
-        if not step.goal and not step.static_utterance:
-            place.error("missing-key", "`goal` or `static_utterance` is missing")
-        elif step.goal and not step.success_criteria and not step.static_utterance:
-            message = "a goal without `success_criteria`: a judge decides what counts"
-            place.warning("ces-turn", message)
-        if number and step.inject_variables and not step.static_utterance:
-            message = "`inject_variables` reach the agent only with a `static_utterance`"
-            place.warning("ces-turn", message)
-
-
 _EXPECTED = {
     "string_type": "text",
     "bool_type": "true or false",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
-_MEANT = {
-    "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
-    "ToolResponse": {"output": "response", "result": "response"},
-    "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},
-    "ToolTests": {"test_cases": "tests"},
-    "ToolTest": {"agrs": "args", "tool_name": "tool"},
-    "Simulation": {"goals": "steps", "session_params": "session_parameters"},
-    "WrittenTurn": {"tools": "tool_calls", "input": "user", "response": "agent"},
-}
-"""Names that people write, by message."""
 
 
 def _is_pattern(text: Any) -> bool:
@@ -698,15 +635,16 @@ class Library:
         return {match[0] for match in matches if match}
 
 
-def library(
-    texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()
-) -> Library:
-    """Read files by name and check the references between them. `folders`: the names of the folders
-    in a folder."""
-    readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
-    ces_library = Library(readings=readings)
+def library(texts: Mapping[str, str]) -> Library:
+    """Read files by name and check the references between them."""
+    return with_problems({file: parse(text, file=file) for file, text in sorted(texts.items())})
+
+
+def with_problems(readings: Mapping[str, Reading]) -> Library:
+    """The library of some files, with the problems of each and those between them."""
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    return Library(readings=readings, problems=(*problems, *library_problems(ces_library, folders)))
+    problems += _problems_between(Library(readings=readings))
+    return Library(readings=readings, problems=tuple(problems))
 
 
 def app_folder(file: str) -> str:
@@ -719,9 +657,7 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:index])
 
 
-def library_problems(
-    library: Library, folders: Callable[[str], frozenset[str]]
-) -> Iterator[Problem]:
+def _problems_between(library: Library) -> Iterator[Problem]:
     """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
     with two files."""
     files: dict[str, str] = {}
@@ -733,15 +669,9 @@ def library_problems(
                 "ces-duplicate-name", message, Place(file), "Delete one of the two files."
             )
     apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
-    for app, resources in apps.items():
+    for resources in apps.values():
         yield from _duplicate_names(resources)
-        yield from _references(
-            resources,
-            {
-                kind: folders(f"{app}/{kind}" if app else kind)
-                for kind in ("tools", "agents", "toolsets")
-            },
-        )
+        yield from _references(resources)
 
 
 def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
@@ -767,11 +697,8 @@ def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
                 yield errors.error("ces-duplicate-name", message, resource.place, hint)
 
 
-def _references(
-    resources: list[Resource], folders: Mapping[str, frozenset[str]]
-) -> Iterator[Problem]:
-    """Check references to expectations and evaluations, by either name, and to tools and agents if
-    the app is present."""
+def _references(resources: list[Resource]) -> Iterator[Problem]:
+    """Check references to expectations and evaluations, by either name."""
     names_by_kind: dict[Kind, set[str]] = {}
     for resource in resources:
         names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
@@ -789,16 +716,6 @@ def _references(
             yield (errors.error if known_names else errors.warning)(
                 "ces-reference", text, resource.place, hint
             )
-        for collection, used_name in sorted(names_of_app(message)):
-            folder_names = folders.get(collection, frozenset())
-            if folder_names and used_name not in folder_names:
-                hint = words.suggest(used_name[:100], folder_names)
-                yield errors.warning(
-                    "ces-reference",
-                    f"the app has no {collection}/{used_name[:80]}",
-                    resource.place,
-                    hint,
-                )
 
 
 def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
@@ -809,19 +726,3 @@ def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...
     key = shapes.present_field(message) if isinstance(message, Evaluation) else ""
     names = getattr(message, key).evaluation_expectations if key else ()
     return Kind.EXPECTATION, names, (key, "evaluationExpectations")
-
-
-def names_of_app(message: Proto) -> set[tuple[str, str]]:
-    """The tools, toolsets and agents that a message names, as collection and last part of the
-    name."""
-    used: set[tuple[str, str]] = set()
-    for submessage in shapes.messages_in(message):
-        for name in _OF_APP_FIELDS:
-            value = getattr(submessage, name, None)
-            if isinstance(value, str) and (match := _OF_APP.fullmatch(value)):
-                used.add((match[1], match[2]))
-    return used
-
-
-_OF_APP_FIELDS = ("tool", "toolset", "target_agent")
-_OF_APP = re.compile(APP_NAME.pattern + r"/(tools|toolsets|agents)/([^/]+)")

@@ -5,26 +5,22 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import filelock
 import platformdirs
 
 from evalgate.config import load
-from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, errors_in
 from evalgate.formats import rewrite
-from evalgate.formats.base import SearchedTree
 from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
@@ -48,79 +44,8 @@ ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
-_TICK_NS = 100_000_000
-_COARSE_TICK_NS = 2_000_000_000
-"""Longer than a file system's clock stands still; of one that counts whole seconds."""
-Content = TypeVar("Content")
-_Stamp: TypeAlias = tuple[int, ...]
-
-
-class StoredFiles:
-    """The current CES files below a root. Many threads may use them."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._contents: dict[tuple[str, str], tuple[list[str], list[_Stamp], Any]] = {}
-
-    def library(self) -> Library:
-        """All files, with their problems except those between files."""
-        return self._cached(("library", ""), self._read_library)
-
-    def _read_library(self) -> tuple[Library, list[str]]:
-        settings = load.load_settings({"root": str(self._root)})
-        exclude = settings.gate_file.exclude
-        tree = Tree(self._root, exclude=exclude)
-        files = ces_format.FORMAT.find(tree, kind_at=self._kind_at)
-        readings = {file: self._read(tree, file, self._kind_at(tree, file)) for file in files}
-        folders = [RUNS]
-        for kind in (Kind.RESULT, Kind.RUN):
-            folder = f"{RUNS}/{COLLECTION_OF[kind]}"
-            folders.append(folder)
-            path = self._root / folder
-            names = sorted(os.listdir(path)) if path.is_dir() else ()  # noqa: PTH208 - names, not paths
-            for file in [f"{folder}/{name}" for name in names if name.endswith(".json")]:
-                readings[file] = self._read(tree, file, kind)
-        problems = (problem for reading in readings.values() for problem in reading.problems)
-        library = Library(readings=readings, problems=tuple(problems))
-        others = (*folders, *tree.other_json, *tree.other_yaml)
-        return library, [*tree.origins, *others, *readings]
-
-    def _kind_at(self, tree: SearchedTree, path: str) -> Kind | None:
-        return self._cached(("kind", path), lambda: (ces_format.kind_at(tree, path), [path]))
-
-    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
-        def parse() -> Reading:
-            text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
-            if isinstance(text, Problem):
-                return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
-            return read.parse(text, file=file, kind=kind)
-
-        return self._cached(("content", file), lambda: (parse(), [file]))
-
-    def _cached(
-        self, key: tuple[str, str], make: Callable[[], tuple[Content, list[str]]]
-    ) -> Content:
-        """What `make` returns with the paths that it read; the earlier result if none of them has
-        changed."""
-        started = time.time_ns()
-        content: Content
-        paths, stamps, content = self._contents.get(key, ([], [], None))
-        if not paths or stamps != list(map(self._file_state, paths)):
-            content, paths = make()
-            stamps = list(map(self._file_state, paths))
-            newest = max((max(stamp[:2]) for stamp in stamps if stamp), default=0)
-            tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
-            if newest < started - tick:  # otherwise a later change may look the same
-                self._contents[key] = (paths, stamps, content)
-        return content
-
-    def _file_state(self, path: str) -> _Stamp:
-        """Values that change with the content of a file or a folder; () if it does not exist."""
-        try:
-            entry = os.stat(f"{self._root}/{path}")  # noqa: PTH116 - pathlib is slower
-        except (OSError, ValueError):
-            return ()
-        return (entry.st_mtime_ns, entry.st_ctime_ns, entry.st_size, entry.st_ino)
+MOST_PARSED = 10_000
+"""The most files that are not parsed again while their text stays."""
 
 
 @frozen_dataclass
@@ -154,7 +79,7 @@ class Resources:
         digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = StoredFiles(self.root)
+        self._parse = functools.lru_cache(MOST_PARSED)(read.parse)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
     def name_of(self, resource: Resource) -> str:
@@ -174,7 +99,7 @@ class Resources:
         self.require_writable()
         content = shapes.content_of(_message_of(body, kind))
         with self.lock():
-            library = self._files.library()
+            library = self.library()
             title = str(content.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
             content["name"] = name
@@ -194,7 +119,7 @@ class Resources:
         content = shapes.content_of(_message_of(body, kind, is_partial=True))
         paths = edit.mask_of(mask, body, shape)
         with self.lock():
-            library = self._files.library()
+            library = self.library()
             resource = self._find(library, kind, body["name"])
             old = resource.content
             check_etag(body.get("etag"), old, "resource")
@@ -219,7 +144,7 @@ class Resources:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self.require_writable()
         with self.lock():
-            library = self._files.library()
+            library = self.library()
             resource = self._find(library, kind, name)
             check_etag(etag, resource.content, "resource")
             if resource.path:
@@ -268,11 +193,21 @@ class Resources:
     # --- how -------------------------------------------------------------------------------------
 
     def library(self) -> Library:
-        """All files with all of their problems, including those between files."""
-        library = self._files.library()
-        folders = partial(walk.folder_names, self.root)
-        problems = (*library.problems, *read.library_problems(library, folders))
-        return Library(readings=library.readings, problems=problems)
+        """All current files with all of their problems, including those between files."""
+        settings = load.load_settings({"root": str(self.root)})
+        tree = Tree(self.root, exclude=settings.gate_file.exclude)
+        kinds: dict[str, Kind | None] = dict.fromkeys(ces_format.FORMAT.find(tree))
+        for kind in (Kind.RESULT, Kind.RUN):
+            paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
+            kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
+        readings = {file: self._read(tree, file, kind) for file, kind in kinds.items()}
+        return read.with_problems(readings)
+
+    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
+        text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
+        if isinstance(text, Problem):
+            return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
+        return self._parse(text, file=file, kind=kind)
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
@@ -304,8 +239,7 @@ class Resources:
             raise refusal(("parent", f"expected {shape}{more}, got {parent[:200]!r}"))
         apps = library.app_names
         if apps and app not in {*apps, self._app}:
-            hint = words.suggest(app[:200], apps, prefix="; ")
-            raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}{hint}")
+            raise Refused("NOT_FOUND", f"parent: nothing here is of the app {app[:200]!r}")
         if kind is not Kind.RESULT:
             return f"{app}/{COLLECTION_OF[kind]}/"
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"

@@ -5,7 +5,6 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import statistics
@@ -20,7 +19,6 @@ from evalgate.model import (
     NotEvaluated,
     Report,
     Run,
-    Timings,
     Transcript,
     TrialView,
     cases_of,
@@ -47,7 +45,6 @@ from .shapes import (
     LatencyReport,
     LlmCallLatency,
     MetricsByAppVersion,
-    MetricsByTurn,
     Outcome,
     Progress,
     ScenarioResult,
@@ -149,25 +146,12 @@ def _latency_fields(turns: Sequence[Invocation], app: str) -> JsonObject:
     return {"tool_call_latencies": tuple(tool_calls), "span_latencies": tuple(spans)}
 
 
-def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
-    """Durations of the calls of tools and models, in order: kind, name, seconds. Without separate
-    timings, this has a turn's only call: for several calls only the total is known."""
+def _call_seconds(turns: Iterable[Invocation]) -> Iterator[tuple[str, str, float]]:
+    """Durations of the calls of tools and models, in order: kind, name, seconds."""
     for turn in turns:
-        timings = turn.timings or Timings(total_s=0.0)
-        if timings.calls:
-            yield from (
-                (call.kind, call.name, call.seconds)
-                for call in timings.calls
-                if call.name != TRANSFER
-            )
-            continue
-        names = {
-            "tool": [call.name for call in turn.tool_calls],
-            "model": [str(event.model_version) for event in turn.steps if event.model_version],
-        }
-        for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
-            if len(names[kind]) == 1 and seconds is not None:
-                yield kind, names[kind][0], seconds
+        for call in turn.timings.calls if turn.timings else ():
+            if call.name != TRANSFER:
+                yield call.kind, call.name, call.seconds
 
 
 def _seconds_text(seconds: float) -> str:
@@ -287,36 +271,38 @@ def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> Agg
     metrics = []
     for version, results in by_version.items():
         counts = _counts(results)
-        sessions = [
-            result.golden_result.turn_replay_results
+        turns = [
+            turn
             for result in results
             if result.golden_result is not None
+            for turn in result.golden_result.turn_replay_results
         ]
         scenarios = [
             result.scenario_result for result in results if result.scenario_result is not None
         ]
-        by_turn = (list(filter(None, turns)) for turns in itertools.zip_longest(*sessions))
         metrics.append(
             MetricsByAppVersion(
                 app_version_id=version,
                 pass_count=counts["passed_count"],
                 fail_count=counts["failed_count"],
-                **_metrics([turn for turns in sessions for turn in turns], scenarios),
-                metrics_by_turn=tuple(
-                    MetricsByTurn(turn_index=number, **_metrics(turns, ()))
-                    for number, turns in enumerate(by_turn)
-                ),
+                **_metrics(turns, scenarios),
             )
         )
     return AggregatedMetrics(metrics_by_app_version=tuple(metrics))
 
 
 def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
-    """The lists in the metrics of a version and in those of a turn."""
+    """The lists in the metrics of a version."""
     ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     ratings += [rating for scenario in scenarios for rating in scenario.hallucination_result]
     claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
-    similarities = [score for turn in turns for score in _similarity_scores(turn)]
+    similarities = [
+        outcome.semantic_similarity_result.score
+        for turn in turns
+        for outcome in turn.expectation_outcome
+        if outcome.semantic_similarity_result
+        and outcome.semantic_similarity_result.score is not None
+    ]
     calls = [latency for turn in turns for latency in turn.tool_call_latencies]
     calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
@@ -347,17 +333,6 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
         if durations
         else (),
     }
-
-
-def _similarity_scores(turn: TurnReplayResult) -> list[int]:
-    """The scores of a turn's answers, or the score of the whole turn if its answers have none."""
-    of_answers = [outcome.semantic_similarity_result for outcome in turn.expectation_outcome]
-    for similarities in (of_answers, [turn.semantic_similarity_result]):
-        optional_scores = [similarity.score for similarity in similarities if similarity]
-        scores = [score for score in optional_scores if score is not None]
-        if scores:
-            return scores
-    return []
 
 
 def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:

@@ -5,13 +5,9 @@ same for type checkers. The docstring of a class is its name in google.cloud.ces
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
 import enum
 import functools
 import json
-import math
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -93,96 +89,42 @@ def unknown_name(value: Any, names: Collection[str]) -> PydanticCustomError:
 
 # --- scalars, as lenient as protobuf's own reader -------------------------------------------------
 
-MOST_INT = 2**31 - 1
-LEAST_INT = -(2**31)
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
-_DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 
-
-def _whole_number(value: Any) -> Any:
-    """A whole number; `3.0` and text are allowed."""
-    number = value
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
-        number = int(value)
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise PydanticCustomError("wrong_type", "expected a whole number")
-    if not LEAST_INT <= number <= MOST_INT:
-        raise PydanticCustomError("wrong_value", "the number does not fit into 32 bits")
-    return number
-
-
-def _number(value: Any) -> Any:
-    """A number; text is allowed."""
-    if isinstance(value, str) and len(value) < 100:
-        try:
-            value = float(value)
-        except ValueError:
-            raise PydanticCustomError("wrong_type", "expected a number") from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _not_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
         raise PydanticCustomError("wrong_type", "expected a number")
-    if (isinstance(value, int) and abs(value) > 10**300) or not math.isfinite(value):
-        raise PydanticCustomError("wrong_value", "the number is not finite")
-    return float(value)
-
-
-def _base64(value: Any) -> Any:
-    """Bytes, in the standard alphabet or that of URLs, with or without padding."""
-    if not isinstance(value, str):
-        raise PydanticCustomError("wrong_type", "expected text")
-    try:
-        base64.b64decode(
-            value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True
-        )
-    except (binascii.Error, ValueError):
-        raise PydanticCustomError("wrong_value", "expected base64") from None
     return value
 
 
-def _timestamp(value: Any) -> Any:
-    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
-        try:
-            dt.datetime.fromisoformat(re.sub(r"\.\d+", "", value))
-        except ValueError:
-            pass
-        else:
-            return value
-    raise PydanticCustomError("wrong_value", "expected a time such as 2027-02-01T10:00:00Z")
+Number = Annotated[float, BeforeValidator(_not_boolean), Field(allow_inf_nan=False)]
+Int32 = Annotated[int, BeforeValidator(_not_boolean), Field(ge=-(2**31), lt=2**31)]
+"""Numbers; text is allowed, and for whole numbers `3.0`."""
 
 
-def _seconds(value: Any) -> Any:
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
-        raise PydanticCustomError("wrong_value", "expected a duration such as 1.250s")
-    return value
+def _text(pattern: str, description: str) -> Any:
+    """Text of a form."""
 
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise PydanticCustomError("wrong_value", "expected {form}", {"form": description})
+        return value
 
-Int32 = Annotated[int, BeforeValidator(_whole_number)]
+    return Annotated[str, BeforeValidator(check)]
 
 
 def _object(value: Any) -> Any:
-    """An object that fits a Struct: its keys are text, all numbers exist in JSON, and it is not too
-    deep."""
-    if is_deep(value, levels=MOST_LEVELS):
-        raise PydanticCustomError(
-            "wrong_value",
-            "lists and objects are nested in more than {most} levels",
-            {"most": MOST_LEVELS},
-        )
-    problem = ""
+    """An object that fits a Struct and can be stored."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        text.encode()
-        if json.loads(text) != value:
-            problem = "the keys of an object must be text"
-    except UnicodeEncodeError:
-        problem = "a text contains half a character (a lone surrogate)"
-    except ValueError:
-        problem = "the number is not finite"
-    except TypeError:
-        problem = "expected JSON values"
-    if problem:
-        raise PydanticCustomError("wrong_value", "{problem}", {"problem": problem})
+        is_json = bool(text.encode()) and json.loads(text) == value
+    except (TypeError, ValueError, RecursionError):
+        is_json = False
+    if not is_json or is_deep(value, levels=MOST_LEVELS):
+        raise PydanticCustomError(
+            "wrong_value",
+            "expected JSON of at most {most} levels: keys are text, numbers are finite, characters are whole",
+            {"most": MOST_LEVELS},
+        )
     return value
 
 
@@ -230,14 +172,14 @@ def content_of(message: Proto, written: JsonObject | None = None) -> JsonObject:
     return content
 
 
-def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
-    """The message and all messages in it, except those of the shape `beside` and their contents."""
+def messages_in(message: Proto) -> Iterator[Proto]:
+    """The message and all messages in it, except results of runs."""
     pending: list[Any] = [message]
     while pending:
         member = pending.pop()
         if isinstance(member, tuple):
             pending.extend(member)
-        elif isinstance(member, Proto) and not isinstance(member, beside):
+        elif isinstance(member, Proto) and not isinstance(member, Result):
             yield member
             pending.extend(getattr(member, name) for name in _message_fields(type(member)))
 
@@ -254,20 +196,15 @@ def present_field(message: Proto) -> str:
     return next((name for name in names if getattr(message, name) is not None), "")
 
 
-NOT_RUN_VALUES = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
-"""Values of enums that are kept and whose evaluations do not run."""
-
-
 @frozen_dataclass
 class ProtoField:
     """A field of a message. `key`: in protobuf's JSON; `message`: what it holds, itself, in a list
-    or in a map; `enum`: its enum; `is_map`: a map of messages; `is_list`: a list or such a map;
-    `excluded_keys`: those of the fields that exclude it."""
+    or in a map; `is_map`: a map of messages; `is_list`: a list or such a map; `excluded_keys`:
+    those of the fields that exclude it."""
 
     name: str
     key: str
     message: type[Proto] | None
-    enum: type[ProtoEnum] | None
     is_map: bool
     is_list: bool
     handling: Handling
@@ -282,7 +219,7 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     fields = {}
     for name, key in keys.items():
         annotation = shape.model_fields[name].annotation
-        types = [kind for kind in _type_tree(annotation) if isinstance(kind, type)]
+        types = (kind for kind in _type_tree(annotation) if isinstance(kind, type))
         message = next((kind for kind in types if issubclass(kind, Proto)), None)
         is_map = get_origin(annotation) is dict and message is not None
         groups = (group for group in shape.oneofs.values() if name in group)
@@ -290,7 +227,6 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
             name=name,
             key=key,
             message=message,
-            enum=next((kind for kind in types if issubclass(kind, ProtoEnum)), None),
             is_map=is_map,
             is_list=is_map or get_origin(annotation) is tuple,
             handling=shape.handlings.get(name, usual),
@@ -311,14 +247,17 @@ def _type_tree(annotation: Any) -> Iterator[Any]:
 
 _SCALARS = {
     "string": str,
-    "bytes": Annotated[str, BeforeValidator(_base64)],
+    "bytes": _text(r"[A-Za-z0-9+/_-]*={0,2}", "base64"),
     "bool": StrictBool,
     "int32": Int32,
-    "float": Annotated[float, BeforeValidator(_number)],
-    "Duration": Annotated[str, BeforeValidator(_seconds)],
+    "float": Number,
+    "Duration": _text(r"-?\d{1,12}(\.\d{1,9})?s", "a duration such as 1.250s"),
     "Status": Struct,
     "Struct": Struct,
-    "Timestamp": Annotated[str, BeforeValidator(_timestamp)],
+    "Timestamp": _text(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)",
+        "a time such as 2027-02-01T10:00:00Z",
+    ),
 }
 
 

@@ -126,7 +126,6 @@ class Chat:
         if turn is not None:
             self.turns.append(turn)
             self._views.append(self._view(turn))
-            entries = entries or _entries_of(turn)
         self.traces.append(entries)
 
     def _note_step(self, step: Step) -> None:
@@ -233,33 +232,6 @@ def call_json(call: ToolCall) -> JsonObject:
 def _files_of(contents: Iterable[Content | None]) -> list[Json]:
     parts = (part for content in contents if content for part in content.parts)
     return [part.data for part in parts if isinstance(part, Attachment)]
-
-
-def _entries_of(turn: Invocation) -> list[JsonObject]:
-    """The trace of an agent that records none, made from its events and times."""
-    events = turn.steps
-    author = next((event.author for event in events), "agent")
-    entries = [
-        {"kind": "model", "agent": author, "name": call.name, "at": call.at, "s": call.seconds}
-        for call in (turn.timings.calls if turn.timings else ())
-        if call.kind == "model"
-    ]
-    steps = [(event, part) for event in events if event.content for part in event.content.parts]
-    ends = {
-        part.id or part.name: (event.at, part.response or {})
-        for event, part in steps
-        if isinstance(part, ToolResponse)
-    }
-    for event, part in steps:
-        if isinstance(part, ToolCall):
-            entry = {"kind": "tool", "agent": event.author, **call_json(part), "at": event.at}
-            end, response = ends.get(part.id or part.name, (None, None))
-            if response is not None:
-                entry["response"] = dict(response)
-            if event.at is not None and end is not None:
-                entry["s"] = round(end - event.at, 3)
-            entries.append(entry)
-    return sorted(entries, key=lambda entry: entry["at"] or 0.0)
 
 
 def _unavailable(failure: AgentFailure) -> UnavailableError:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -424,11 +422,7 @@ def test_an_update_may_leave_a_reference_that_leads_nowhere(root: Path) -> None:
     assert [field for field, _ in told.violations] == ["dataset.evaluations[2]"]
 
 
-def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_resources, "_TICK_NS", 0)
-    resources = ServerResources(root)
-    (root / "drafts").mkdir()
-    resources.get(Kind.EVALUATION, RENEW)
+def test_only_changed_files_are_parsed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
     parse = read.parse
     monkeypatch.setattr(
@@ -436,11 +430,15 @@ def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.Monke
         "parse",
         lambda text, *, file, kind=None: parsed.append(file) or parse(text, file=file, kind=kind),
     )
+    resources = ServerResources(root)
+    (root / "drafts").mkdir()
+    resources.get(Kind.EVALUATION, RENEW)
+    parsed.clear()
     resources.get(Kind.EVALUATION, RENEW)
     assert parsed == []
 
     def change(file: str, text: str) -> str:
-        """The files that are read after a change of one."""
+        """The files that are parsed after a change of one."""
         (root / file).write_text(text)
         parsed.clear()
         resources.listed(Kind.EVALUATION)
@@ -460,29 +458,6 @@ def test_only_changed_files_are_read_again(root: Path, monkeypatch: pytest.Monke
     assert len(resources.listed(Kind.EVALUATION)["evaluations"]) == len(titles) + 1
     change("evalgate.yml", "exclude: ['evaluations/**', 'drafts/**']\n")
     assert resources.listed(Kind.EVALUATION)["evaluations"] == []
-
-
-def test_a_clock_of_whole_seconds_is_not_relied_on(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that is changed twice in a second, with the same length, is read twice."""
-    second = time.time_ns() // 1_000_000_000 * 1_000_000_000
-
-    def stat(path: str) -> Any:
-        entry = os.stat(path)  # noqa: PTH116 - in place of the module's
-        return SimpleNamespace(
-            st_mtime_ns=second, st_ctime_ns=second, st_size=entry.st_size, st_ino=entry.st_ino
-        )
-
-    coarse = SimpleNamespace(stat=stat, listdir=os.listdir)
-    monkeypatch.setattr(gate_resources, "os", coarse)
-    clock = SimpleNamespace(time_ns=lambda: second + 900_000_000)
-    monkeypatch.setattr(gate_resources, "time", clock)
-    resources = ServerResources(root)
-    for answer in ("Goodbye", "Welcome"):
-        (root / "evaluations/bye.yaml").write_text(YAML.replace("Goodbye", answer))
-        evaluation = resources.get(Kind.EVALUATION, f"{shapes.LOCAL_APP}/evaluations/bye")
-        assert answer in json.dumps(evaluation)
 
 
 def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> None:

@@ -40,9 +40,7 @@ def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
 
 
 def write(root: Path, *calibrations: object) -> None:
-    made = Calibration(
-        evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=calibrations
-    )  # type: ignore[arg-type]  # each is one
+    made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", criteria=calibrations)  # type: ignore[arg-type]  # each is one
     (root / "calibration.json").write_text(apply.render(made))
 
 

@@ -24,9 +24,7 @@ POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
 
 
 def of(*criteria: CriterionCalibration) -> Calibration:
-    return Calibration(
-        evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria
-    )
+    return Calibration(evalgate="1", made_at="2026-01-02", labels_file="l", criteria=criteria)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
             "label-place-unknown",
             "the conversation has 1 turn",
         ),
-        (line(lable="valid"), "unknown-key", "did you mean `label`?"),
+        (line(lable="valid"), "unknown-key", "`lable` is not known here"),
         (line(turn=0), "wrong-value", "greater than or equal to 1"),
         (line(user=7), "wrong-type", "expected text, found the number 7"),
         (line(conversation=[]), "wrong-type", ""),

@@ -14,9 +14,7 @@ HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](ht
 
 
 def of(*criteria: CriterionCalibration) -> Calibration:
-    return Calibration(
-        evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria
-    )
+    return Calibration(evalgate="1", made_at="2026-01-02", labels_file="l", criteria=criteria)
 
 
 def test_the_table() -> None:

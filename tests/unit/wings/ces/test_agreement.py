@@ -66,7 +66,8 @@ def result(outcome: str, score: int) -> dict[str, Any]:
 
 
 def rated(label: str) -> Grade:
-    return Score(value=1.0, findings=(Finding(text="of the judge", turn=1, label=label),))
+    finding = Finding(text="of the judge", turn=1, label=label, score=1.0)
+    return Score(value=1.0, findings=(finding,))
 
 
 SILENT = NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")

@@ -114,18 +114,15 @@ MAY_RELAX = [  # what is changed, and to what
     (GOLDEN, (*TURNS, 3), {"steps": [{"userInput": {"text": "And?"}}], OVERRIDE: {LEVEL: 0}}),
     # a new threshold may be lower than the app's
     (SCENARIO, (*THRESHOLDS, "turnLevelMetricsThresholds"), {LEVEL: 3}),
+    # what is added to turns and expectations is a person's to read, also if it only restricts
+    (SCENARIO, (*THRESHOLDS, "turnLevelMetricsThresholds"), {LEVEL: 4}),
+    (GOLDEN, (*FIRST, 4), {"expectation": {"updatedVariables": {"a": 1}}}),
+    (GOLDEN, (*TURNS, 3), {"steps": [{"userInput": {"text": "And?"}}]}),
+    (SCENARIO, ("scenario", "scenarioExpectations", 9), {"agentResponse": {"chunks": [{"text": "x"}]}}),
 ]  # fmt: skip
 
 ASKS_MORE = [
     (GOLDEN, (*LAST, OVERRIDE, LEVEL), 4),
-    (SCENARIO, (*THRESHOLDS, "turnLevelMetricsThresholds"), {LEVEL: 4}),
-    (GOLDEN, (*FIRST, 4), {"expectation": {"updatedVariables": {"a": 1}}}),  # a further expectation
-    (GOLDEN, (*TURNS, 3), {"steps": [{"userInput": {"text": "And?"}}]}),  # behind all others
-    (
-        SCENARIO,
-        ("scenario", "scenarioExpectations", 9),
-        {"agentResponse": {"chunks": [{"text": "x"}]}},
-    ),
     (SCENARIO, ("scenario", "rubrics", 2), "Is polite"),
     (GOLDEN, ("tags", 9), "more"),
 ]

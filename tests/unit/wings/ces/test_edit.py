@@ -111,7 +111,7 @@ INVALID = [  # mask, what is said
     ("golden.turns.0", "`turns` is a list"),
     ("scenario.userFacts.name", "`userFacts` is a list"),
     ("scenario.variableOverrides.a", "`variableOverrides` has no fields"),
-    ("inputs", "name one of `golden` and `scenario`"),
+    ("inputs", "`inputs` is not a field"),
     ("golden.", "is not a field"),
     ("*,displayName", "stands alone"),
     (3, "expected text with commas"),

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from builders import template_words
+from builders.ces_evidence import judge_by, question_key
 from google.cloud import ces_v1beta
 from google.protobuf import json_format
 
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import outcomes
-from evalgate.wings.ces.outcomes import Kind, Plan, Verdict, judge_by
+from evalgate.wings.ces.outcomes import Kind, Plan, Verdict
 from evalgate.wings.ces.shapes import (
     Evaluation,
     EvaluationMetricsConfig,
@@ -749,7 +750,7 @@ def test_goldens(
     result = outcomes.result_of(plan, [done], judge_by(verdicts))
     assert outcomes.status(outcomes.checks(plan, result)) is expected
     # what has a verdict is asked about, but for what is not to be asked
-    asked = {each.key for each in outcomes.questions(plan, [done])}
+    asked = {question_key(each) for each in outcomes.questions(plan, [done])}
     assert expected is PASS or set(verdicts) <= asked
     raw = {"goldenResult": result.json()}
     json_format.ParseDict(raw, ces_v1beta.EvaluationResult.pb(ces_v1beta.EvaluationResult()))

@@ -133,7 +133,7 @@ FAULTS = [  # the text, code, where, a part of the message or of the hint
     # unknown fields, by their message, with the nearest name
     (changed("tag", value=[]), "unknown-key", "tag", "in Evaluation"),
     (changed(*NO_CALLS, "comparisonTyp", value="EQUALS"), "unknown-key", "comparisonTyp", "comparisonType"),
-    (changed(*CALL, "arguments", value={}), "unknown-key", "arguments", "`args`"),
+    (changed(*CALL, "arg", value={}), "unknown-key", "arg", "ToolCall"),
     # the same field twice
     (changed("display_name", value="x"), "duplicate-key", "display_name", "same field"),
     # enums
@@ -171,10 +171,6 @@ FAULTS = [  # the text, code, where, a part of the message or of the hint
     ("", "file-empty", "", "empty"),
 ]  # fmt: skip
 WARNINGS = [
-    (changed(*FIRST, 1, "userInput", value={"dtmf": "1"}), "ces-not-run", "dtmf", "not run"),
-    (changed(*FIRST, 1, "userInput", value={"audio": "aGk="}), "ces-not-run", "audio", "not run"),
-    (changed(*OVERRIDE, "semanticSimilarityChannel", value="AUDIO"), "ces-not-run", "Channel", "AUDIO"),
-    (changed(*MOCK, "id", value="call-7"), "ces-reference", "id", "`call-1`"),
     (changed(*TURNS, 1, "steps", 4, value=...), "ces-turn", "golden.turns[1]", "unexpected response"),
     (changed(*TURNS, 1, "steps", 0, value=...), "ces-turn", "golden.turns[1]", "without user input"),
 ]  # fmt: skip
@@ -225,7 +221,7 @@ YAML_FAULTS = [
     (
         "displayName: x\nscenario: {task: t, variableOverrides: {a: .nan}}\n",
         "wrong-value",
-        "not finite",
+        "are finite",
     ),
     ("- 3\n", "wrong-type", "an object"),
     ("", "wrong-type", "empty"),
@@ -360,7 +356,7 @@ CXAS_FAULTS = [  # what is written, what is written instead, code, place, hint o
         "conversations[0].turns[1].tools",
         "tool_calls",
     ),
-    (CONVERSATIONS, ("action: renew", "tool: renew"), "unknown-key", "tool", "`action`"),
+    (CONVERSATIONS, ("action: renew", "tool: renew"), "unknown-key", "tool", "CalledTool"),
     (
         CONVERSATIONS,
         ('agent: "Hello"', "agent: {text: x}"),
@@ -457,21 +453,3 @@ def test_names_are_used_once_and_references_lead_somewhere() -> None:
     texts = {"app/evaluationDatasets/d/d.json": json.dumps(dataset)}
     # nothing else of the app is there to compare with
     assert [each.severity for each in read.library(texts).problems] == [Severity.WARNING]
-
-
-def test_tools_and_agents_are_looked_for_where_the_app_is() -> None:
-    folders = {
-        "app/tools": {"find_loan", "renew_loan"},
-        "app/agents": {"loan"},
-        "app/toolsets": {"circulation"},
-    }
-    texts = {
-        "app/evaluations/a/a.json": json.dumps(GOLDEN),
-        "app/evaluationExpectations/b/b.json": (DATA / "expectation_one_question.json").read_text(),
-    }
-    found = read.library(texts, folders=lambda folder: frozenset(folders.get(folder, ())))
-    assert [(each.code, each.severity) for each in found.problems] == [
-        ("ces-reference", Severity.WARNING)
-    ]
-    assert "agents/loans" in found.problems[0].message
-    assert "`loan`" in found.problems[0].hint

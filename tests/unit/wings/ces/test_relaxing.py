@@ -14,7 +14,7 @@ from builders.nightly import NIGHTLY
 
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, compare, outcomes, read, shapes
-from evalgate.wings.ces.outcomes import Plan, Verdict, judge_by
+from evalgate.wings.ces.outcomes import Plan, Verdict
 from evalgate.wings.ces.shapes import Evaluation, Outcome
 
 DATA = Path(__file__).parents[3] / "data/ces"
@@ -172,8 +172,7 @@ def ending(raw: dict[str, Any], actual: list[Invocation], levels: Any) -> Outcom
     plan = Plan(evaluation=message, thresholds=thresholds)
     # a scenario is talked over in two turns
     actual = actual[: len(plan.turns) or 2]
-    verdicts = {question.key: judged(question) for question in outcomes.questions(plan, actual)}
-    result = outcomes.result_of(plan, actual, judge_by(verdicts))
+    result = outcomes.result_of(plan, actual, judged)
     return outcomes.status(outcomes.checks(plan, result))
 
 

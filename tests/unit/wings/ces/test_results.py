@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from builders.build import turn
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
-from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
+from evalgate.model import AgentFailure, CallTime, FailureKind, Timings, ToolCall
 from evalgate.wings.ces import results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.results import Measured
@@ -48,23 +49,14 @@ OF_GOLDEN = read(EvaluationResult, "result_golden.json").golden_result
 OF_SCENARIO = read(EvaluationResult, "result_scenario.json").scenario_result
 
 
-def asked(
-    *tools: str,
-    total: float = 1.25,
-    tool: float | None = 0.5,
-    model: str | None = "m",
-    calls: tuple[CallTime, ...] = (),
-) -> Any:
+def asked(*tools: str, tool: float = 0.5, calls: tuple[CallTime, ...] | None = None) -> Any:
     """A turn with these calls, and how long it took."""
     made = turn("renew", *(ToolCall(name=name) for name in tools), answer="done")
-    events = (*(made.events or ()), Event(author="agent", model_version=model))
-    timings = Timings(total_s=total, tool_s=tool, model_s=0.25, calls=calls)
-    return type(made)(
-        user_content=made.user_content,
-        final_response=made.final_response,
-        events=events,
-        timings=timings,
-    )
+    if calls is None:
+        times = [CallTime(kind="tool", name=name, at=0.0, seconds=tool) for name in tools]
+        calls = (*times, CallTime(kind="model", name="m", at=0.5, seconds=0.25))
+    timings = Timings(total_s=1.25, tool_s=tool, model_s=0.25, calls=calls)
+    return dataclasses.replace(made, timings=timings)
 
 
 def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
@@ -130,10 +122,9 @@ CALLS = (
 # a turn, the latencies of tools, the kinds of spans
 LATENCIES: list[tuple[Any, list[str], list[str]]] = [
     (asked("renew_loan"), ["0.500s"], ["TOOL", "LLM"]),
-    (asked("renew_loan", "find"), [], ["LLM"]),  # of several calls only the time together is known
-    (asked("renew_loan", tool=None, model=None), [], []),
-    (asked(model="m"), [], ["LLM"]),
-    # what is told of each call counts, and a transfer is none
+    (asked("renew_loan", calls=()), [], []),  # only sums are known
+    (asked(), [], ["LLM"]),
+    # a transfer is no call
     (asked("renew_loan", "find", calls=CALLS), ["0.125s", "0.250s"], ["LLM", "TOOL", "TOOL"]),
 ]
 
@@ -203,9 +194,7 @@ def test_metrics_by_version() -> None:
     assert base["toolMetrics"] == [{"tool": TOOL, "failCount": 2}]
     assert base["semanticSimilarityMetrics"] == [{"score": 4.0}]
     assert base["turnLatencyMetrics"] == [{"averageLatency": "1.250s"}]
-    assert base["metricsByTurn"][0]["toolCallLatencyMetrics"] == [
-        {"tool": TOOL, "averageLatency": "0.500s"}
-    ]
+    assert base["toolCallLatencyMetrics"] == [{"tool": TOOL, "averageLatency": "0.500s"}]
     # -1, no claim, is in no mean
     claims = [each.score for each in OF_SCENARIO.hallucination_result if each.score != -1]
     (mean,) = head["hallucinationMetrics"]

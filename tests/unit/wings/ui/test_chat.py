@@ -1,4 +1,4 @@
-"""What a chat keeps of a turn: its trace where the agent records none, questions, files."""
+"""What a chat keeps of a turn: its trace, questions, files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import pytest
 
 from evalgate.agents import protocol
 from evalgate.model import (
-    CallTime,
     Content,
     Event,
     Invocation,
     Text,
-    Timings,
     ToolCall,
-    ToolResponse,
 )
 from evalgate.wings.ui import chat as chats
 from evalgate.wings.ui.chat import Chat
@@ -44,33 +41,6 @@ def chat() -> Chat:
 def hear(chat: Chat, **message: Any) -> None:
     line = protocol.render_line({"session": "s1", **message})
     chat._note_step(protocol.parse_worker_message(line))  # type: ignore[arg-type]  # steps, all of them
-
-
-def test_the_trace_of_an_agent_that_records_none_is_made_of_its_events() -> None:
-    turn = Invocation(
-        user_content=USER,
-        events=(
-            event(0.5, ToolCall(name="a", args={"x": 1}, id="1"), ToolCall(name="b")),
-            event(0.75, ToolResponse(name="a", response={"y": 2}, id="1")),
-            event(None, ToolResponse(name="b")),
-            event(None, ToolCall(name="c", id="2")),
-        ),
-        timings=Timings(
-            total_s=2.0,
-            calls=(
-                CallTime(kind="model", name="m", at=0.1, seconds=0.4),
-                CallTime(kind="tool", name="a", at=0.5, seconds=0.2),  # its events are there
-            ),
-        ),
-    )
-    assert chats._entries_of(turn) == [
-        # an event without a time comes first, and has no duration
-        {"kind": "tool", "agent": "desk", "name": "c", "args": {}, "at": None},
-        {"kind": "model", "agent": "desk", "name": "m", "at": 0.1, "s": 0.4},
-        {"kind": "tool", "agent": "desk", "name": "a", "args": {"x": 1}, "at": 0.5, "response": {"y": 2}, "s": 0.25},
-        {"kind": "tool", "agent": "desk", "name": "b", "args": {}, "at": 0.5, "response": {}},
-    ]  # fmt: skip
-    assert chats._entries_of(Invocation(user_content=USER)) == []
 
 
 def test_pieces_are_replaced_by_the_text_that_they_make(chat: Chat) -> None:
