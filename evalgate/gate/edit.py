@@ -9,13 +9,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from evalgate.config import places
 from evalgate.errors import (
     ConfigError,
-    NothingToDo,
     Place,
     Problem,
     UnavailableError,
@@ -38,18 +36,15 @@ from evalgate.model import (
     Event,
     Invocation,
     Rubric,
-    Run,
     SessionInput,
     Text,
     ToolCall,
-    TrialKey,
     VerdictKind,
     call_diff,
     turn_score,
 )
 from evalgate.reports import turns
 from evalgate.reports.turns import Turn
-from evalgate.results import file as results_file
 from evalgate.results.labels import UNSTABLE
 from evalgate.text import words
 from evalgate.values import Redactor, Sentence, frozen_dataclass
@@ -346,63 +341,6 @@ def _is_wrong(turn: int, stored_case: StoredCase) -> bool:
 
 
 # --- recorded conversations ----------------------------------------------------------------------
-
-
-DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
-
-
-def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
-    """Write the first conversation of every scenario in `results` into an evaluation set below
-    `into`.
-
-    `into` is relative to `root`. Returns the file, and its content in words. Raises ConfigError if
-    the results cannot be read or were recorded before, NothingToDo without scenarios,
-    UnavailableError if the file cannot be written."""
-    run = results_file.read_results(results).run
-    cases, skipped_count = cases_of(run)
-    if not cases:
-        raise NothingToDo(f"{results.name} has no complete conversation with a simulated user")
-    case_documents = [adk_shapes.case_json(case) for case in cases]
-    name = f"recorded_{fingerprints.digest(case_documents)[:8]}"
-    path = root / into / f"{name}.evalset.json"
-    document = {
-        "eval_set_id": name,
-        "name": name,
-        "description": DESCRIPTION,
-        "eval_cases": case_documents,
-    }
-    rewrite.create(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=root)
-    addition = f"; {words.counted(skipped_count, 'scenario')} had none" if skipped_count else ""
-    return path, words.counted(len(cases), "conversation") + addition
-
-
-def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
-    """A case for each scenario: its first conversation, with the agent's actions as the reference;
-    and the number of scenarios without one."""
-    new_cases: list[Case] = []
-    skipped_count = 0
-    names: set[str] = set()
-    for suite in run.suites:
-        for case in suite.cases:
-            if case.scenario is None:
-                continue
-            # the conversation of the first completed repeat
-            keys = (
-                TrialKey(suite=suite.key, case_id=case.case_id, number=number)
-                for number in range(run.repeats)
-            )
-            transcripts = filter(None, map(run.transcripts, keys))
-            conversations = filter(None, (transcript.invocations for transcript in transcripts))
-            first_conversation = next(conversations, None)
-            if first_conversation is None:
-                skipped_count += 1
-                continue
-            name = _unused_id(case.case_id, names)
-            turns = tuple(map(_turn, first_conversation))
-            new_cases.append(
-                replace(case, case_id=name, scenario=None, conversation=turns, place=None)
-            )
-    return tuple(new_cases), skipped_count
 
 
 def _unused_id(case_id: str, names: set[str]) -> str:

@@ -251,22 +251,6 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
     if agent == "command":
         assert run(root, "--seed", "1")[0] == 0  # another seed: others
         assert gemini.played == 2 * 2 * 3 + 2 * 3
-        _check_replayed(root, gemini)
-
-
-def _check_replayed(root: Path, gemini: Gemini) -> None:
-    """The conversations of the last run become cases that any run replays, and no model plays their
-    users."""
-    asked = gemini.played + gemini.judged
-    code, said = run(root, "--from-results", "evalgate-report/results.json", command="generate")
-    assert code == 0, said
-    (file,) = (root / "recorded").glob("recorded_*.evalset.json")
-    criteria = {"response_match_score": 1.0, "tool_trajectory_avg_score": 1.0}
-    (root / "recorded/test_config.json").write_text(json.dumps({"criteria": criteria}))
-    code, said = run(root, str(file))
-    assert code == 0, said
-    assert [dialogue(each) for each in outcomes(root)] == [WHOLE, WHOLE]
-    assert gemini.played + gemini.judged == asked
 
 
 def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(

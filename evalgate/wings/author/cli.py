@@ -128,34 +128,16 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
     "--model", default="", help="Model that writes them. [default: the simulated users' model]"
 )
 @click.option(
-    "--into",
-    default="",
-    help="Output folder, below the root. [default: generated; with --from-results: recorded]",
-)
-@click.option(
-    "--from-results",
-    type=click.Path(dir_okay=False),
-    help="Write the conversations of this results.json as replayable cases; no model calls.",
+    "--into", default="generated", show_default=True, help="Output folder, below the root."
 )
 @cli.ends
 def generate(**values: Any) -> int:
-    """Generate conversation scenarios for an agent, or save conversations with simulated users as
-    replayable cases (docs/simulation.md)."""
+    """Generate conversation scenarios for an agent (docs/simulation.md)."""
     settings = commands.settings_of(values)
-    if values["from_results"]:
-        into = values["into"] or "recorded"
-        results = Path(values["from_results"])
-        file, contents = edit.record_simulated(settings.root, results=results, into=into)
-        display_path = os.path.relpath(file)
-        click.echo(f"wrote {display_path}")
-        click.echo(f"review {contents}, then `evalgate run {display_path}`")
-        return ExitCode.PASS
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
     context = prepare.make_context(settings, watcher=watcher)
-    files, count = author_generate.generate(
-        settings, context, **arguments, into=values["into"] or "generated"
-    )
+    files, count = author_generate.generate(settings, context, **arguments, into=values["into"])
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if count < values["count"]:

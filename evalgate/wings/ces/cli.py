@@ -153,8 +153,7 @@ def accept_command(names: tuple[str, ...], root: Path, *, reject: bool) -> int:
     root = root.resolve()
     if not names:
         for change in waiting.changes(root).values():
-            reasons = "; ".join(change.reasons)
-            cli.tell(f"{change.name}: {reasons}\n{change.diff}")
+            cli.tell(f"{change.name}: {'; '.join(change.reasons)}\n{change.diff}")
     for change in waiting.select(root, names):
         (waiting.drop if reject else waiting.accept)(root, change)
         cli.tell(f"{'rejected' if reject else 'accepted'} {change.name}")
