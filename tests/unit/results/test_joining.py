@@ -276,7 +276,7 @@ def test_a_division_by_other_durations_is_told_as_such(tmp_path: Path) -> None:
     swapped = {key: 3 - home for key, home in two.part.homes.items()}
     part = dataclasses.replace(two.part, homes=swapped, fingerprint="other", index=2)
     other = dataclasses.replace(one, part=part)
-    with pytest.raises(ConfigError, match="differ in .*`durations`"):
+    with pytest.raises(ConfigError, match=r"differ in .*`durations`"):
         shards.parts_of(read([text_of(one), text_of(other)], tmp_path))
 
 
