@@ -437,7 +437,7 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     for row, line in zip(rows, lines, strict=True):
         kind = cases.KINDS[row.change]
         is_colored = row.rule.gating and kind is not VerdictKind.INCONCLUSIVE
-        yield Line(line, KINDS[kind] if is_colored else "")
+        yield Line(line, KINDS[kind] if is_colored else "", hang=2)
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
