@@ -97,8 +97,8 @@ def _judge_of(findings: Mapping[str, Iterable[Finding]]) -> Judge:
             return outcomes.NO_VERDICT
         score = None
         if finding.score is not None:
-            is_worded = question.kind in _QUESTIONS
-            score = _SCORES.get(finding.label) if is_worded else int(finding.score)
+            has_labels = question.kind in _QUESTIONS
+            score = _SCORES.get(finding.label) if has_labels else int(finding.score)
         return Verdict(score=score, explanation=str(finding.text))
 
     return read

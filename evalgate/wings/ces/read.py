@@ -643,7 +643,7 @@ def library(texts: Mapping[str, str]) -> Library:
 def with_problems(readings: Mapping[str, Reading]) -> Library:
     """The library of some files, with the problems of each and those between them."""
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    problems += _problems_between(Library(readings=readings))
+    problems += _library_problems(Library(readings=readings))
     return Library(readings=readings, problems=tuple(problems))
 
 
@@ -657,7 +657,7 @@ def app_folder(file: str) -> str:
     return "/".join(parts[:index])
 
 
-def _problems_between(library: Library) -> Iterator[Problem]:
+def _library_problems(library: Library) -> Iterator[Problem]:
     """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
     with two files."""
     files: dict[str, str] = {}
@@ -713,9 +713,8 @@ def _references(resources: list[Resource]) -> Iterator[Problem]:
             hint = words.suggest(last_part[:100], known_names)
             text = f"no {kind} {name[-100:]!r} is there"
             # an export of single evaluations has no expectations: that is not an error
-            yield (errors.error if known_names else errors.warning)(
-                "ces-reference", text, resource.place, hint
-            )
+            report = errors.error if known_names else errors.warning
+            yield report("ces-reference", text, resource.place, hint)
 
 
 def references_of(message: Proto) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:

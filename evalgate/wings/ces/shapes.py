@@ -90,14 +90,14 @@ def unknown_name(value: Any, names: Collection[str]) -> PydanticCustomError:
 # --- scalars, as lenient as protobuf's own reader -------------------------------------------------
 
 
-def _not_boolean(value: Any) -> Any:
+def _check_number(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticCustomError("wrong_type", "expected a number")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_not_boolean), Field(allow_inf_nan=False)]
-Int32 = Annotated[int, BeforeValidator(_not_boolean), Field(ge=-(2**31), lt=2**31)]
+Number = Annotated[float, BeforeValidator(_check_number), Field(allow_inf_nan=False)]
+Int32 = Annotated[int, BeforeValidator(_check_number), Field(ge=-(2**31), lt=2**31)]
 """Numbers; text is allowed, and for whole numbers `3.0`."""
 
 
