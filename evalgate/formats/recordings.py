@@ -22,6 +22,8 @@ from .adk_shapes import InvocationWire
 from .json_source import JsonFault, JsonText, Path, Problems, Spot
 
 Recorded = list[tuple[str, Transcript]]
+_OF_EVENT = frozenset({"author", "content", "text"})
+"""Each event has one of these keys; messages of other kinds have none."""
 
 
 def read_lines(text: str, problems: Problems) -> Recorded:
@@ -43,6 +45,8 @@ def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
     """Read a list of traces, of spans, or of an ADK session's events."""
     if row := base.format_of_traces(values):
         return row.read_traces(values, problems)
+    if any(isinstance(value, dict) and value.keys().isdisjoint(_OF_EVENT) for value in values):
+        return []
     events = repair.read_events(values, Spot(problems))
     if not events or len(events) < len(values):
         return []

@@ -34,7 +34,7 @@ FILE_SUFFIXES = (".evalset.json", ".test.json")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="LOG",
     help="An ADK session, an OpenTelemetry trace (OTLP as JSON; OpenInference, google-adk's own spans), a trace of "
-    "agents-cli, results of `adk eval`, or a log of the agent protocol.",
+    "agents-cli, or results of `adk eval`.",
 )
 @click.option(
     "--session", "sessions", multiple=True, metavar="ID", help="Only this one; may be repeated."

@@ -245,6 +245,11 @@ def test_a_bare_list_of_events_is_a_session():
         ),
         (session(), "nothing-recorded"),
         ([], "nothing-recorded"),
+        # a log of the agent protocol, whose messages are no events
+        (
+            [{"type": "start", "session": "s"}, event("user", "i", {"text": "q"})],
+            "nothing-recorded",
+        ),
         ([1], "wrong-type"),
     ],
 )
