@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import os
 import stat
 import sys
@@ -32,7 +33,7 @@ KINDS = (FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC, NAMES, EVERYTHING)
 """The kinds of questions."""
 
 MOST_QUESTIONS = 20_000
-MOST_CHARACTERS = 900_000
+MOST_BYTES = 900_000
 """Less than a line may have, whatever `max-output` is: new questions are one message."""
 MOST_FOLDERS = 20_000
 MOST_LINKS = 40
@@ -91,7 +92,7 @@ class Tracer:
         self._seen_paths: set[str] = set()
         self._known_questions: set[str] = set()
         self._unsent: deque[str] = deque()
-        self._character_count = 0
+        self._byte_count = 0
         self._last_opaque: bool | None = None
 
     def message(self) -> Message | None:
@@ -111,8 +112,8 @@ class Tracer:
         """Keep a new question. Too many questions become `everything`."""
         if question in self._known_questions or EVERYTHING in self._known_questions:
             return
-        self._character_count += len(question)
-        if len(self._known_questions) >= MOST_QUESTIONS or self._character_count > MOST_CHARACTERS:
+        self._byte_count += len(json.dumps(question, ensure_ascii=False).encode())
+        if len(self._known_questions) >= MOST_QUESTIONS or self._byte_count > MOST_BYTES:
             question = EVERYTHING
         self._known_questions.add(question)
         self._unsent.append(question)
