@@ -153,7 +153,7 @@ def _describe_actual(raw: Any) -> str:
 
 def _stem(file: str) -> str:
     """The default id of an evaluation set: `roll_die` for `tests/roll_die.test.json`."""
-    name = basename(file.replace("\\", "/"))
+    name = basename(file)
     for suffix in _SUFFIXES:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)] or name
