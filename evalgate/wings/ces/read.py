@@ -507,7 +507,7 @@ def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
     """The problem that pydantic reports, unless it is about keys."""
     reported_paths: set[Path] = set()
     for finding in error.errors(include_url=False):
-        location = json_source.fault_path(finding["loc"], raw)
+        location, _ = json_source.fault_path(finding["loc"], raw)
         kind = finding["type"]
         if location in reported_paths or kind == "extra_forbidden":
             continue
