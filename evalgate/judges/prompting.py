@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
@@ -379,7 +379,7 @@ def state(text: str, key: str, *, several: bool = False) -> Statement:
     if document is None:
         coded_entries = [
             _entries(json_object, key, several=several)
-            for json_object in _objects(body)
+            for json_object in json_objects(body)
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
         is_one = all(entries == coded_entries[0] for entries in coded_entries)
@@ -434,8 +434,8 @@ def _without_fence(body: str) -> str:
     return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
-def _objects(text: str) -> list[JsonObject]:
-    """Every outermost JSON object within a text."""
+def json_objects(text: str) -> list[JsonObject]:
+    """Every outermost JSON object within a text; keys are lowered."""
     objects = []
     position = text.find("{")
     for _ in range(_MOST_STARTS):
@@ -467,21 +467,6 @@ def _entries(document: Any, key: str, *, several: bool) -> list[JsonObject]:
         document = document.get("verdicts", document)
     nodes = document if several and isinstance(document, list) else [document]
     return [node for node in nodes if isinstance(node, dict) and key in node]
-
-
-def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object with `key`, at any depth; keys are lowered."""
-    return [entry for json_object in _objects(text) for entry in _entries_with(json_object, key)]
-
-
-def _entries_with(node: Any, key: str) -> Iterator[JsonObject]:
-    if isinstance(node, dict):
-        if key in node:
-            yield node
-        node = [member for name, member in node.items() if name != key]
-    if isinstance(node, list):
-        for member in node:
-            yield from _entries_with(member, key)
 
 
 def read_label(value: Any, labels: Collection[str]) -> str | None:
