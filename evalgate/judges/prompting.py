@@ -537,11 +537,12 @@ def votes_by_item(
     *,
     key: str,
     labels: Mapping[str, bool],
-    item_of: Callable[[Json], str | None],
+    names: Mapping[str, str],
     rationale_of: Callable[[Json], str],
 ) -> Mapping[str, Vote]:
     """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
-    on one item do not count.
+    on one item do not count. `names`: the items by what an entry may call them, names of ours in
+    lower case.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
@@ -550,7 +551,8 @@ def votes_by_item(
     is_torn = False
     statement = state(text, key, several=True)
     for entry in statement.entries:
-        item = item_of(entry)
+        written_name = str(entry.get("id", ""))
+        item = names.get(written_name) or names.get(bare_name(written_name))
         vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
         earlier_vote = None if item is None else votes.get(item)
         is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
