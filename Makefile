@@ -131,7 +131,7 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk-old.txt tests/requirements/adk-old.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks.txt tests/requirements/frameworks.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks-large.txt tests/requirements/frameworks-large.in
-	$(COMPILE) --universal --python-version 3.11 --exclude-newer 2025-04-20 \
+	$(COMPILE) --universal --python-version 3.11 --exclude-newer 2025-09-10 \
 		-o tests/requirements/frameworks-oldest.txt tests/requirements/frameworks-oldest.in
 
 audit: .venv/.ready ## known vulnerabilities of what the image holds, by osv.dev; no answer is a failure

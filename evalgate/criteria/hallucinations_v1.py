@@ -317,18 +317,11 @@ def by_name(sentences: Iterable[str]) -> Mapping[str, str]:
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
-    names = by_name(sentences)
-
-    def name_of(entry: Json) -> str | None:
-        """The sentence's name; None if the entry is about no sentence that was asked."""
-        name = prompting.bare_name(str(entry.get("id", ""))).upper()
-        return name if name in names else None
-
     return prompting.votes_by_item(
         text,
         key="label",
         labels=LABELS,
-        item_of=name_of,
+        names={name.casefold(): name for name in by_name(sentences)},
         rationale_of=_rationale,
     )
 

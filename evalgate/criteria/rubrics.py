@@ -19,7 +19,6 @@ from evalgate.model import (
     Rubric,
     not_evaluated,
 )
-from evalgate.values import Json
 from . import judged
 from .judged import Inquiry
 
@@ -140,24 +139,17 @@ def _prefix(rubrics: Sequence[Rubric]) -> str:
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
-    """The votes of a reply by rubric id. A rubric that the reply omits has no vote."""
+    """The votes of a reply by rubric id. An entry gives the name of its rubric, or its id. A rubric
+    that the reply omits has no vote."""
+    ids = [rubric.rubric_id for rubric in rubrics]
+    names = dict(zip((*ids, *map(str.casefold, names_of(rubrics))), ids * 2, strict=True))
     return prompting.votes_by_item(
         text,
         key="verdict",
         labels=LABELS,
-        item_of=lambda entry: _rubric_id(entry, rubrics),
+        names=names,
         rationale_of=lambda entry: prompting.prose_of(entry, "rationale", "evidence"),
     )
-
-
-def _rubric_id(entry: Json, rubrics: Sequence[Rubric]) -> str | None:
-    """The id of an entry's rubric, which it gives by its name or id; None if the entry is about no
-    rubric that was asked."""
-    ids = [rubric.rubric_id for rubric in rubrics]
-    ids_by_name = dict(zip(map(str.casefold, names_of(rubrics)), ids, strict=True))
-    written_name = str(entry.get("id", ""))
-    rubric_id = ids_by_name.get(prompting.bare_name(written_name), written_name)
-    return rubric_id if rubric_id in ids else None
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:

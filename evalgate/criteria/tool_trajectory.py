@@ -163,12 +163,8 @@ def _difference(
             return Sentence("call_forbidden", _call_text(call))
     match options.match_type:
         case MatchType.EXACT:
-            counted_calls = (
-                _without_extras(actual_calls, expected_calls, options, same_call)
-                if options.allow_extra_tools
-                else actual_calls
-            )
-            return _exact(counted_calls, expected_calls, same_call)
+            calls = _without_extras(actual_calls, expected_calls, options, same_call)
+            return _exact(calls, expected_calls, same_call)
         case MatchType.IN_ORDER:
             remaining_calls = iter(actual_calls)
             for number, expected_call in enumerate(expected_calls, start=1):
@@ -212,23 +208,14 @@ def _any_order(
 def _without_extras(
     actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same_call: SameCall
 ) -> Sequence[ToolCall]:
-    """The actual calls without the extra calls that are allowed; `expected` itself if that explains
-    all calls.
-
-    `positions` holds the possible numbers of expected calls so far. A call that may be extra is
-    also tried as an expected call."""
-    positions = {0}
-    for actual_call in actual:
-        is_extra = matches_any(actual_call.name, options.allow_extra_tools)
-        next_positions = {
-            position + 1
-            for position in positions
-            if position < len(expected) and same_call(actual_call, expected[position])
-        }
-        positions = next_positions | positions if is_extra else next_positions
-    if len(expected) in positions:
-        return expected
-    return [call for call in actual if not matches_any(call.name, options.allow_extra_tools)]
+    """The actual calls without the extra calls that are allowed: those that are not the next
+    expected call."""
+    calls: list[ToolCall] = []
+    for call in actual:
+        is_extra = matches_any(call.name, options.allow_extra_tools)
+        if not is_extra or (len(calls) < len(expected) and same_call(call, expected[len(calls)])):
+            calls.append(call)
+    return calls
 
 
 def _call_text(call: ToolCall | None) -> str:

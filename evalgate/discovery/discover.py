@@ -628,12 +628,9 @@ def _below(folder: str, keys: Iterable[str]) -> list[str]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where a path may end: at the end of the text, then at each colon, the last first; not at that
-    of a Windows drive."""
+    """Where a path may end: at the end of the text, then at each colon, the last first."""
     yield len(text)
-    for match in reversed(list(re.finditer(":", text))):
-        if not (match.start() == 1 and text[0].isalpha() and text[2:3] in ("/", "\\")):
-            yield match.start()
+    yield from reversed([index for index, character in enumerate(text) if character == ":"])
 
 
 def _unmatched(text: str, files: Files) -> Problem:

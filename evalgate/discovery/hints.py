@@ -3,7 +3,7 @@ nearly correct names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate import errors, formats
@@ -128,10 +128,18 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     near = {path for path in near_names if _holds(tree, path, b"criteria")}
     # for suites on the defaults, these are part of the warning about defaults
     dashed_names = {path for path in tree.config_files if path.endswith("test-config.json")}
-    missed_configs = _by_nearest(
-        suites, lambda suite: near | dashed_names if suite.criteria_source.file else near
-    )
-    for path, affected_suites in missed_configs.items():
+    suites_by_file: dict[str, list[Suite]] = {}
+    for suite in suites:
+        source = suite.criteria_source
+        candidates = near | dashed_names if source.file else near
+        for folder in PurePosixPath(suite.key).parents if source.origin in FOUND else ():
+            if source.file and folder == PurePosixPath(source.file).parent:
+                break
+            neighbors = sorted(path for path in candidates if PurePosixPath(path).parent == folder)
+            if neighbors:
+                suites_by_file.setdefault(neighbors[0], []).append(suite)
+                break
+    for path, affected_suites in suites_by_file.items():
         file = affected_suites[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
         yield errors.warning(
@@ -146,24 +154,6 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 def holds_cases(tree: Tree, path: str) -> bool:
     """True if the file has a key that only evaluation sets have."""
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
-
-
-def _by_nearest(
-    suites: Iterable[Suite], files: Callable[[Suite], Collection[str]]
-) -> dict[str, list[Suite]]:
-    """By file, the suites to which it would be nearer than their own config."""
-    suites_by_file: dict[str, list[Suite]] = {}
-    for suite in suites:
-        candidates = files(suite) if suite.criteria_source.origin in FOUND else ()
-        own_config = suite.criteria_source.file
-        for folder in PurePosixPath(suite.key).parents:
-            if own_config and folder == PurePosixPath(own_config).parent:
-                break
-            neighbors = sorted(path for path in candidates if PurePosixPath(path).parent == folder)
-            if neighbors:
-                suites_by_file.setdefault(neighbors[0], []).append(suite)
-                break
-    return suites_by_file
 
 
 def _holds(tree: Tree, path: str, *marks: bytes) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import stat
@@ -276,26 +275,16 @@ class Tree:
 
     def _in_ignored_folders(self) -> Iterator[str]:
         """The evaluation files in git-ignored folders, except environments and caches."""
-        pending_folders = self._ignored_folders
+        pending = [(folder, IgnoreRules()) for folder in self._ignored_folders]
         remaining_entries = MOST_IGNORED_ENTRIES
-        while pending_folders and remaining_entries > 0:
-            prefix = pending_folders.pop(0)
-            try:
-                with os.scandir(self.root / prefix) as listing:
-                    entries = {
-                        entry.name: entry for entry in itertools.islice(listing, remaining_entries)
-                    }
-            except OSError:
-                continue
+        for prefix, entries, rules in visit(self.root, pending, tell=lambda _: None):
             remaining_entries -= len(entries) + 1
-            if ENVIRONMENT_MARKS.isdisjoint(entries):
-                candidates = (
-                    (name, entry)
-                    for name, entry in entries.items()
-                    if name.endswith(EVALUATION_ENDINGS)
-                )
-                yield from (f"{prefix}{name}" for name, entry in candidates if _is_own_file(entry))
-                pending_folders.extend(_folders(prefix, entries))
+            for name, entry in entries.items():
+                if name.endswith(EVALUATION_ENDINGS) and _is_own_file(entry):
+                    yield f"{prefix}{name}"
+            if remaining_entries <= 0:
+                return
+            pending += ((folder, rules) for folder in _folders(prefix, entries))
 
 
 def _configs(paths: Iterable[str]) -> set[str]:

@@ -23,7 +23,7 @@ from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, elements, member, without
 from . import adk_shapes, repair
 from .adk_shapes import ScenarioWire, SessionInputWire
-from .json_source import Spot
+from .json_source import Problems, Spot
 from .kind import ADK_CASE_KEYS, DATASET_KEYS
 
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
@@ -195,25 +195,16 @@ def _expect_calls(turns: list[Invocation], fields: JsonObject, spot: Spot) -> No
     key = next((key for key in keys if isinstance(fields[key], list)), None)
     if key is None:
         return
-    calls = [_call(call) for call in fields[key]]
-    if None in calls:
+    quiet_spot = Spot(Problems("", file=""))  # ADK does not read datasets
+    raw_calls = [repair.repair_old_call(raw, quiet_spot) for raw in fields[key]]
+    if quiet_spot.is_broken:
         message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
-        spot.at(key, calls.index(None)).error("wrong-type", message)
+        spot.at(key).error("wrong-type", message)
         return
-    content = Content(role="model", parts=tuple(filter(None, calls)))
-    events = (Event(author="agent", content=content),) if calls else ()
-    turns[-1] = replace(turns[-1], events=events)
+    calls = tuple(ToolCall(**call) for call in raw_calls)
+    events = (Event(author="agent", content=Content(role="model", parts=calls)),)
+    turns[-1] = replace(turns[-1], events=events if calls else ())
     del fields[key]
-
-
-def _call(raw: Any) -> ToolCall | None:
-    if isinstance(raw, str) and raw:
-        return ToolCall(name=raw)
-    fields = raw if isinstance(raw, dict) else {}
-    name = next((fields[key] for key in ("tool_name", "name", "tool") if key in fields), None)
-    arguments = ("tool_input", "args", "arguments", "input", "parameters")
-    args = next((fields[key] for key in arguments if isinstance(fields.get(key), dict)), None)
-    return ToolCall(name=name, args=args) if isinstance(name, str) and name else None
 
 
 def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:

@@ -260,22 +260,16 @@ def _scale(metric: Any, spot: Spot) -> Scale:
     # metric_info.metric_value_info.interval, each in either spelling
     interval = metric
     for step in ("metric_info", "metric_value_info", "interval"):
-        interval = _member(interval, step)
+        interval = shapes.to_fields(interval).get(step)
     if interval is None:
         return OPEN
-    ends = [_member(interval, end) for end in ("min_value", "max_value")]
+    ends: list[Any] = [shapes.to_fields(interval).get(end) for end in ("min_value", "max_value")]
     if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
         hint = 'write `"interval": {"min_value": 0.0, "max_value": 1.0}`'
         message = "the interval of `metric_info` needs two numbers, the smaller one first"
         spot.error("wrong-value", message, hint)
         return OPEN
     return Scale(lowest=float(ends[0]), highest=float(ends[1]))
-
-
-def _member(parent: Any, name: str) -> Any:
-    """A member of an object, in either spelling; None if it is missing."""
-    members = parent.items() if isinstance(parent, dict) else ()
-    return next((value for key, value in members if shapes.field(key) == name), None)
 
 
 def _metric_path(metric: Any, spot: Spot) -> str | None:

@@ -12,14 +12,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate.errors import ConfigError, Place
-from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
+from evalgate.model import Case, EvalSet, Invocation
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
-from evalgate.values import JsonObject, member
+from evalgate.values import JsonObject
 from . import adk_shapes, agents_cli, json_source, repair
+from .adk_shapes import EvalCaseWire, InvocationWire
 from .json_source import Path, Problems, Spot, described
 from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
-from .repair import Fields
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
@@ -82,10 +82,11 @@ class _Cases:
             read_case = agents_cli.read_case if is_dataset else repair.read_case
             case = read_case(raw, spot, place=place)
         elif self.dialect is Dialect.FLAT_LIST:
-            turn = _turn(raw, spot)
-            self.turns += [turn] if turn is not None else []
+            turn = spot.validated(InvocationWire, repair.repair_old_turn(raw, spot))
+            self.turns += [turn.to_model()] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
-            case = _dataset_case(raw, spot, place=place)
+            old_case = spot.validated(EvalCaseWire, repair.repair_old_case(raw, spot))
+            case = old_case.to_model(place=place) if old_case is not None else None
         elif is_first:
             message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
             spot.error("not-an-eval-set", message, _OLD_FORMATS)
@@ -152,7 +153,7 @@ def _describe_actual(raw: Any) -> str:
 
 def _stem(file: str) -> str:
     """The default id of an evaluation set: `roll_die` for `tests/roll_die.test.json`."""
-    name = basename(file.replace("\\", "/"))
+    name = basename(file)
     for suffix in _SUFFIXES:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)] or name
@@ -227,112 +228,6 @@ def _of_list(cases: _Cases, spot: Spot) -> EvalSet:
     return EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
 
 
-def _turn(raw: Any, spot: Spot) -> Invocation | None:
-    """The turn at `spot` as ADK converts it; None, with a problem, if it is invalid.
-
-    As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and missing
-    tool calls mean no calls; both are expectations."""
-    if not isinstance(raw, dict):
-        spot.wrong_type("a turn with a `query`", raw)
-        return None
-    turn = Fields(raw, repair.OLD_TURN, spot)
-    query = _value(turn, "query", "", required=True)
-    is_expected = turn.get("reference", "") is not None
-    reference = _value(turn, "reference", "") if is_expected else ""
-    key = "expected_tool_use"
-    parsed_calls = (
-        _call(raw_call, turn.under(key).at(index))
-        for index, raw_call in enumerate(_value(turn, key, []))
-    )
-    calls = tuple(filter(None, parsed_calls))
-    spoken_events = _intermediate_events(turn)
-    if spot.is_broken:
-        return None
-    answer = (Text(text=reference),) if is_expected else ()
-    steps = [Event(author="", content=Content(parts=calls))] if calls else []
-    return Invocation(
-        user_content=Content(parts=(Text(text=query),), role="user"),
-        final_response=Content(parts=answer, role="model"),
-        events=(*steps, *spoken_events),
-        itemized=False,
-    )
-
-
-def _session(raw: Any, spot: Spot) -> SessionInput | None:
-    """The session of `initial_session`; None if it is empty."""
-    if raw is None:
-        spot.adk_warning("adk-rejects-missing", "`initial_session` is null; read as none")
-    if not raw and isinstance(raw, dict | None):
-        return None
-    if not isinstance(raw, dict):
-        spot.wrong_type("an object", raw)
-        return None
-    fields = Fields(raw, repair.OLD_SESSION, spot)
-    texts = {key: _value(fields, key, "") for key in ("app_name", "user_id")}
-    return SessionInput(**texts, state=_value(fields, "state", {}))
-
-
-_KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
-
-
-def _value(fields: Fields, key: str, default: Any, *, required: bool = False) -> Any:
-    """The value of `key`, else `default`, which has the same type."""
-    value = fields.get(key, default)
-    if required and key not in fields:
-        hint = json_source.instead_of(key, fields.raw)
-        fields.spot.error("missing-key", f"`{key}` is missing", hint)
-    elif isinstance(value, type(default)):
-        return value
-    elif value is None and not required:
-        fields.under(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as empty")
-    else:
-        fields.under(key).wrong_type(_KINDS[type(default)], value)
-    return default
-
-
-def _call(raw: Any, spot: Spot) -> ToolCall | None:
-    """One expected call. Other forms than `{tool_name, tool_input}` are read with a warning,
-    because ADK rejects them. A key that may hold arguments is either read or an error, because a
-    call without arguments asserts less."""
-    if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        fields = Fields(raw, repair.OLD_CALL, spot)
-        name = fields.get("tool_name")
-        args = fields.get("tool_input")
-        if "tool_input" not in fields and not spot.is_broken:
-            spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
-        elif isinstance(args, str) and "tool_input" not in raw:
-            args = repair.object_in(args)
-    else:
-        call = repair.repair_call(raw, spot)
-        name = member(call, "name")
-        args = member(call, "args")
-    if not isinstance(name, str):
-        spot.error("missing-key", "`tool_name` is missing")
-        return None
-    if args is not None and not isinstance(args, dict):
-        spot.at("tool_input").wrong_type("an object", args)
-        return None
-    return ToolCall(name=name, args=args)
-
-
-def _intermediate_events(turn: Fields) -> tuple[Event, ...]:
-    events: list[Event] = []
-    key = "expected_intermediate_agent_responses"
-    for index, raw_event in enumerate(_value(turn, key, [])):
-        spot = turn.under(key).at(index)
-        author = member(raw_event, "author")
-        text = member(raw_event, "text")
-        if isinstance(raw_event, str):
-            spot.adk_warning("adk-rejects-shape", "plain text; read as text of any agent")
-            author = ""
-            text = raw_event
-        if isinstance(author, str) and isinstance(text, str):
-            events.append(Event(author=author, content=Content(parts=(Text(text=text),))))
-        else:
-            spot.wrong_type("{author, text}", raw_event)
-    return tuple(events)
-
-
 _OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`"
 
 
@@ -348,25 +243,6 @@ def _dialect_of_list(first_item: Any) -> Dialect:
     if "query" in first_item or "expected_tool_use" in first_item:
         return Dialect.FLAT_LIST
     return Dialect.UNKNOWN
-
-
-def _dataset_case(raw: Any, spot: Spot, *, place: Place) -> Case | None:
-    if not isinstance(raw, dict):
-        spot.wrong_type("a case with `name` and `data`", raw)
-        return None
-    fields = Fields(raw, repair.OLD_CASE, spot)
-    name = _value(fields, "name", "", required=True)
-    raw_turns = _value(fields, "data", [], required=True)
-    turns = [_turn(turn, fields.under("data").at(index)) for index, turn in enumerate(raw_turns)]
-    session = _session(fields.get("initial_session", {}), fields.under("initial_session"))
-    if spot.is_broken:
-        return None
-    return Case(
-        case_id=name,
-        conversation=tuple(filter(None, turns)),
-        session=session,
-        place=place,
-    )
 
 
 # --- the two old formats, written in the current one ---------------------------------------------

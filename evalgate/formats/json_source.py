@@ -3,11 +3,9 @@ places of all problems."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import math
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -417,11 +415,11 @@ class Spot:
         """Report pydantic's findings about `raw`, the value here."""
         paths: set[Path] = set()
         for finding in error.errors(include_url=False):
-            inner_path = fault_path(finding["loc"], raw)
+            inner_path, node = fault_path(finding["loc"], raw)
             if inner_path in paths and finding["type"] not in ("missing", "extra_forbidden"):
                 continue  # the branches of a union repeat the same finding
             paths.add(inner_path)
-            _add_finding(finding, raw, inner_path, self.at(*inner_path))
+            _add_finding(finding, node, self.at(*inner_path))
 
     def validated(self, wire: type[AnyWire], raw: Any) -> AnyWire | None:
         """The value in the shape `wire`; None, with a problem, if it has another shape."""
@@ -432,18 +430,18 @@ class Spot:
             return None
 
 
-def _add_finding(finding: Json, raw: Any, inner_path: Path, spot: Spot) -> None:
+def _add_finding(finding: Json, node: Any, spot: Spot) -> None:
+    """Report one of pydantic's findings. `node`: the value, or the object without the value."""
     kind = str(finding["type"])
     message = str(finding["msg"])
     context = finding.get("ctx") or {}
     hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
     if kind == "missing":
-        key = to_snake(str(inner_path[-1])) if inner_path else ""
-        hint = instead_of(key, functools.reduce(operator.getitem, inner_path[:-1], raw))
+        key = to_snake(str(spot.path[-1]))
+        hint = instead_of(key, getattr(node, "raw", node))
         spot.error("missing-key", f"`{key}` is missing", hint)
     elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        name = inner_path[-1] if inner_path else ""
-        spot.error("unknown-key", f"`{name}` is not known here")
+        spot.error("unknown-key", f"`{spot.path[-1]}` is not known here")
     elif kind in _EXPECTED:
         spot.wrong_type(_EXPECTED[kind], finding.get("input"))
     elif kind == gate_file.REFUSED:
@@ -485,12 +483,14 @@ def described(value: Any) -> str:
     return kind if value else f"{kind} without content"
 
 
-def fault_path(steps: Sequence[str | int], raw: Any) -> Path:
-    """The path of a fault as the file spells it, without the names of union branches."""
+def fault_path(steps: Sequence[str | int], raw: Any) -> tuple[Path, Any]:
+    """The path of a fault as the file spells it, without the names of union branches; and the value
+    there, or of its object if it is missing."""
     path: list[str | int] = []
     node: Any = raw
     for number, step in enumerate(steps, start=1):
         name = step
+        spelling: Mapping[Any, str] = getattr(node, "spelling", {})
         if isinstance(node, dict):
             name = step if step in node else to_snake(str(step))
             is_member = name in node
@@ -500,8 +500,8 @@ def fault_path(steps: Sequence[str | int], raw: Any) -> Path:
             node = node[name]
         elif number < len(steps):  # the name of one of several shapes
             continue
-        path.append(name)
-    return tuple(path)
+        path.append(spelling.get(name, name))
+    return tuple(path), node
 
 
 def instead_of(key: str, keys: Any) -> str:

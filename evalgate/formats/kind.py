@@ -101,7 +101,7 @@ def kind_of(text: str, *, file: str) -> FileKind:
     A name that only ADK uses (`*.evalset.json`) decides even if the content is broken, so that its
     errors are reported. A common name (`*.test.json`) needs ADK's content, which is recognized even
     after conflict markers, comments and binary bytes, and in truncated files."""
-    name = basename(file.replace("\\", "/")).lower()
+    name = basename(file).lower()
     if name.endswith((".yaml", ".yml")):
         has_keys = _METRICS.search(text[:_HEAD]) or (
             _OTHER_METRICS.search(text[:_HEAD]) and _PROSE_KEYS.search(text[:_HEAD])

@@ -4,7 +4,7 @@ problems."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,7 +29,7 @@ from .adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from .json_source import REJECTED, Spot, listed_keys
+from .json_source import REJECTED, Spot, instead_of, listed_keys
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
@@ -232,7 +232,7 @@ OLD_CALL = Shape(
     meaning=lambda _, value, beside: (
         "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
     ),
-    tool_name="name",
+    tool_name="name tool",
     tool_input=" ".join(ARGUMENTS),
 )
 _OF_OLD = {"reference": str, "expected_tool_use": list}
@@ -301,6 +301,21 @@ class Fields(JsonObject):
     def under(self, key: str) -> Spot:
         """The place of `key`, as the file spells it."""
         return self.spot.at(self.spelling.get(key, key))
+
+    def rename(self, key: str, adk_key: str) -> None:
+        """Call a key as ADK does; the file spells it as before."""
+        self.spelling[adk_key] = self.spelling.get(key, key)
+        if key in self:
+            self[adk_key] = self.pop(key)
+
+    def drop_nulls(self, *keys: str) -> None:
+        """Leave out those of the keys whose value is null."""
+        for key in keys:
+            if self.get(key, "") is None:
+                self.under(key).adk_warning(
+                    "adk-rejects-missing", f"`{key}` is null; read as absent"
+                )
+                del self[key]
 
     def repair(self, key: str, kind: type, repair: Repair) -> None:
         """Replace the value of `key`, if it has this type."""
@@ -424,9 +439,7 @@ def _repair_session(raw: JsonObject, spot: Spot) -> JsonObject:
         if session.get(key) is None:
             spot.adk_warning("adk-rejects-missing", f"`{key}` is missing; read as unknown")
             session[key] = ""
-    if session.get("state", {}) is None:
-        session.under("state").adk_warning("adk-rejects-missing", "`state` is null; read as empty")
-        session["state"] = {}
+    session.drop_nulls("state")
     return session
 
 
@@ -498,9 +511,7 @@ def _repair_part(raw: Any, spot: Spot) -> Any:
 
 def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
     steps = Fields(raw, STEPS, spot)
-    for key in [key for key, value in steps.items() if value is None]:
-        steps.under(key).adk_warning("adk-rejects-missing", f"`{key}` is null; read as absent")
-        del steps[key]
+    steps.drop_nulls(*steps)
     steps.repair("tool_responses", list, _repair_items(_repair_response))
     if steps.under("tool_uses").path[-1] in ("tool_uses", "toolUses"):
         steps.repair("tool_uses", list, _repair_items(repair_call))
@@ -577,6 +588,105 @@ def object_in(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict) else text
+
+
+def repair_old_case(raw: Any, spot: Spot) -> Any:
+    """A case of ADK's old list with names, in ADK's shape."""
+    if not isinstance(raw, dict):
+        return raw
+    case = Fields(raw, OLD_CASE, spot)
+    case.drop_nulls("initial_session")
+    case.repair("data", list, _repair_items(repair_old_turn))
+    case.repair("initial_session", dict, _repair_old_session)
+    if "data" not in case:
+        spot.error("missing-key", "`data` is missing", instead_of("data", raw))
+        case["data"] = []
+    for key, adk_key in _OLD_NAMES.items():
+        case.rename(key, adk_key)
+    return case
+
+
+_OLD_NAMES = {"name": "eval_id", "data": "conversation", "initial_session": "session_input"}
+
+
+def _repair_old_session(raw: JsonObject, spot: Spot) -> JsonObject | None:
+    session = Fields(raw, OLD_SESSION, spot)
+    session.drop_nulls(*session)
+    return {"app_name": "", "user_id": "", **session} if raw else None
+
+
+def repair_old_turn(raw: Any, spot: Spot) -> Any:
+    """A turn of ADK's old lists, in ADK's shape.
+
+    As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and missing
+    tool calls mean no calls; both are expectations."""
+    if not isinstance(raw, dict):
+        return raw
+    turn = Fields(raw, OLD_TURN, spot)
+    turn.drop_nulls(*_OLD_STEPS)
+    turn.setdefault("reference", "")
+    for key, adk_key, role, kind in (
+        ("query", "user_content", "user", str),
+        ("reference", "final_response", "model", str | None),
+    ):
+        turn.rename(key, adk_key)
+        text = turn.get(adk_key, "")
+        if not isinstance(text, kind):
+            turn.under(adk_key).wrong_type("text", text)
+        if adk_key in turn:
+            parts = [{"text": text}] if isinstance(text, str) else []
+            turn[adk_key] = {"role": role, "parts": parts}
+    steps = {}
+    for key, (adk_key, repair) in _OLD_STEPS.items():
+        items = turn.pop(key, [])
+        if isinstance(items, list):
+            steps[adk_key] = _repair_items(repair)(items, turn.under(key))
+        else:
+            turn.under(key).wrong_type("a list", items)
+    turn["intermediate_data"] = steps
+    return turn
+
+
+def repair_old_call(raw: Any, spot: Spot) -> JsonObject:
+    """An expected call, in ADK's shape. Other forms than `{tool_name, tool_input}` are read with a
+    warning, because ADK rejects them. A key that may hold arguments is either read or an error,
+    because a call without arguments asserts less."""
+    if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
+        call = Fields(raw, OLD_CALL, spot)
+        if "tool_input" not in call and not spot.is_broken:
+            spot.adk_warning("adk-rejects-missing", "`tool_input` is missing; read as no arguments")
+        elif isinstance(call.get("tool_input"), str) and "tool_input" not in raw:
+            call["tool_input"] = object_in(call["tool_input"])
+        call.rename("tool_name", "name")
+        call.rename("tool_input", "args")
+    else:
+        call = repair_call(raw, spot)
+    name = member(call, "name")
+    args = member(call, "args")
+    if not isinstance(name, str):
+        spot.error("missing-key", "`tool_name` is missing")
+    if not isinstance(args, dict | None):
+        spot.at("tool_input").wrong_type("an object", args)
+        args = None
+    return {"name": name, "args": args}
+
+
+def _repair_old_text(raw: Any, spot: Spot) -> tuple[str, list[JsonObject]]:
+    if isinstance(raw, str):
+        spot.adk_warning("adk-rejects-shape", "plain text; read as text of any agent")
+        return "", [{"text": raw}]
+    author = member(raw, "author")
+    text = member(raw, "text")
+    if isinstance(author, str) and isinstance(text, str):
+        return author, [{"text": text}]
+    spot.wrong_type("{author, text}", raw)
+    return "", []
+
+
+_OLD_STEPS: Mapping[str, tuple[str, Repair]] = {
+    "expected_tool_use": ("tool_uses", repair_old_call),
+    "expected_intermediate_agent_responses": ("intermediate_responses", _repair_old_text),
+}
 
 
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {

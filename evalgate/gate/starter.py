@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from evalgate import agents, errors
 from evalgate.agents import opening
@@ -47,7 +48,7 @@ from evalgate.results import output
 from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, without
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member, without
 from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -153,12 +154,21 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
     rule = "\n".join([*lines, *(f"    {option}" for option in _options(use))])
     old_text = _text_of(file) or ""
     text = _with_agents(f"agents:\n{rule}\n", old_text=old_text)
-    if not text.startswith(old_text.rstrip()):
-        raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
+    if not text.startswith(old_text.rstrip()):  # the file has agents, perhaps as its last key
+        text = f"{old_text.rstrip()}\n{rule}\n"
+        old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
+        if new_agents[:-1] != old_agents or not old_agents:
+            raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
     problem = output.write_file(file, [text])
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")
     return path
+
+
+def _agents_of(text: str) -> list[Any]:
+    document = yaml.load(text, file="")
+    agents_list = None if isinstance(document, Problem) else member(document.raw, "agents")
+    return agents_list if isinstance(agents_list, list) else []
 
 
 def _variables_for(

@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
@@ -379,7 +379,7 @@ def state(text: str, key: str, *, several: bool = False) -> Statement:
     if document is None:
         coded_entries = [
             _entries(json_object, key, several=several)
-            for json_object in _objects(body)
+            for json_object in json_objects(body)
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
         is_one = all(entries == coded_entries[0] for entries in coded_entries)
@@ -434,8 +434,8 @@ def _without_fence(body: str) -> str:
     return content[: -len(opening[1])].strip() if opening and content.endswith(opening[1]) else body
 
 
-def _objects(text: str) -> list[JsonObject]:
-    """Every outermost JSON object within a text."""
+def json_objects(text: str) -> list[JsonObject]:
+    """Every outermost JSON object within a text; keys are lowered."""
     objects = []
     position = text.find("{")
     for _ in range(_MOST_STARTS):
@@ -467,21 +467,6 @@ def _entries(document: Any, key: str, *, several: bool) -> list[JsonObject]:
         document = document.get("verdicts", document)
     nodes = document if several and isinstance(document, list) else [document]
     return [node for node in nodes if isinstance(node, dict) and key in node]
-
-
-def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object with `key`, at any depth; keys are lowered."""
-    return [entry for json_object in _objects(text) for entry in _entries_with(json_object, key)]
-
-
-def _entries_with(node: Any, key: str) -> Iterator[JsonObject]:
-    if isinstance(node, dict):
-        if key in node:
-            yield node
-        node = [member for name, member in node.items() if name != key]
-    if isinstance(node, list):
-        for member in node:
-            yield from _entries_with(member, key)
 
 
 def read_label(value: Any, labels: Collection[str]) -> str | None:
@@ -552,11 +537,12 @@ def votes_by_item(
     *,
     key: str,
     labels: Mapping[str, bool],
-    item_of: Callable[[Json], str | None],
+    names: Mapping[str, str],
     rationale_of: Callable[[Json], str],
 ) -> Mapping[str, Vote]:
     """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
-    on one item do not count.
+    on one item do not count. `names`: the items by what an entry may call them, names of ours in
+    lower case.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
@@ -565,7 +551,8 @@ def votes_by_item(
     is_torn = False
     statement = state(text, key, several=True)
     for entry in statement.entries:
-        item = item_of(entry)
+        written_name = str(entry.get("id", ""))
+        item = names.get(written_name) or names.get(bare_name(written_name))
         vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
         earlier_vote = None if item is None else votes.get(item)
         is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))

@@ -149,7 +149,8 @@ _WORDS = {
 def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     """The path of the first fault, as the file has it, and the fault in words."""
     fault = error.errors(include_url=False, include_input=False)[0]
-    return json_source.fault_path(fault["loc"], raw), _WORDS.get(fault["type"], fault["msg"])
+    path, _ = json_source.fault_path(fault["loc"], raw)
+    return path, _WORDS.get(fault["type"], fault["msg"])
 
 
 # --- grades --------------------------------------------------------------------------------------

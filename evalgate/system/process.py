@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -23,12 +24,6 @@ from typing import Any, TextIO
 
 from evalgate.values import Environ, frozen_dataclass, without
 from . import isolation
-
-try:
-    import resource
-except ImportError:  # pragma: no cover - only POSIX systems have it
-    resource = None  # type: ignore[assignment]  # absent on other systems
-
 
 # --- output within limits ----------------------------------------------------------------------
 
@@ -304,15 +299,14 @@ for that report forever."""
 
 def require_memory() -> None:
     """Raise MemoryError if this process may have less than LEAST_MEMORY."""
-    limit = -1 if resource is None else resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= limit < LEAST_MEMORY:
+    if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
         raise MemoryError
 
 
 def _limit_memory(pid: int, limit: int) -> bool:
     """Limit the private memory of a running process, in bytes; False if the system does not support
     it."""
-    if resource is None or not hasattr(resource, "prlimit"):
+    if not hasattr(resource, "prlimit"):
         return False
     try:
         resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))

@@ -120,7 +120,7 @@ def adk() -> str:
             3,
             [
                 "  error  start        app/tools.py:2: the agent 'app' cannot be loaded: there is no module named ",
-                "-m pip install dotenv_of_nobody\n",
+                "         fix: If 'dotenv_of_nobody' is a package, add it to the agent's requirements",
             ],
         ),
     ],

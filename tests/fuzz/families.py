@@ -457,7 +457,7 @@ _ASKED = prompting.build_question(
 def _read_reply(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for reply in (text, Reply(text, _ASKED)):
-        prompting.parse_label(reply, {"valid": True, "invalid": False}, keys=("verdict", "x"))
+        prompting.parse_label(reply, {"valid": True, "invalid": False})
         rubrics.parse_rubrics(reply, _RUBRICS)
         hallucinations_v1.parse_validation(reply, _SENTENCES)
         prompting.parse_label(reply, vertex.GRADES)

@@ -115,7 +115,9 @@ def test_labels_become_a_calibration_and_asking_again_costs_nothing(
     written = calibration(root)
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     (found,) = written["criteria"]
-    assert found["judge"] == {"model": "gemini-2.5-flash", "prompt_version": "2", "num_samples": 5}
+    assert found["judge"] == {
+        "model": "gemini-2.5-flash", "prompt_version": "2", "num_samples": 5, "config": {},
+    }  # fmt: skip
     assert found["matrix"] == {
         "true_positive": 18,
         "false_negative": 2,

@@ -131,7 +131,11 @@ def parse(text: str) -> list[ConversationScenario]:
     """The scenarios in a reply. An entry that lacks a prompt or a plan, or is far too long, is
     skipped."""
     scenarios = []
-    for entry in prompting.json_entries(text, key="starting_prompt"):
+    lists = (document.get("scenarios", [document]) for document in prompting.json_objects(text))
+    entries = (entry for listed in lists if isinstance(listed, list) for entry in listed)
+    for entry in entries:
+        if not isinstance(entry, dict):
+            continue
         values = (entry.get(key) for key in ("starting_prompt", "conversation_plan"))
         texts = [value.strip() if isinstance(value, str) else "" for value in values]
         if all(0 < len(text) <= _MAX_CHARACTERS for text in texts):

@@ -232,15 +232,10 @@ def doubts_of_figures(criterion: CriterionCalibration) -> list[str]:
     if not criterion.matrix.total:
         return ["the judge decided none of the labels, so its agreement is unknown"]
     sentences: list[str] = []
-    if criterion.kappa is None:
-        answer = "yes" if criterion.matrix.positives else "no"
-        sentences.append(
-            f"every label and every verdict is {answer}: kappa and the other rate need both yes and no labels"
-        )
-    elif not criterion.matrix.negatives or not criterion.matrix.positives:
+    if not criterion.matrix.negatives or not criterion.matrix.positives:
         missing_answer = "no" if not criterion.matrix.negatives else "yes"
         sentences.append(
-            f"no label is a {missing_answer}: add some to measure the judge's other error rate"
+            f"no label is a {missing_answer}: add some for kappa and the judge's other error rate"
         )
     kappa = criterion.kappa
     if kappa is not None and kappa.high - kappa.low > MAX_WIDTH:

@@ -62,8 +62,6 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
 
     Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
-    if isinstance(mask, dict) and set(mask) - {"paths"}:
-        raise refusal(("updateMask", "expected {paths: [...]}"))
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
@@ -84,7 +82,8 @@ def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
 def paths_of(mask: Any) -> list[str]:
     """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for
     any other form."""
-    mask = mask.get("paths") if isinstance(mask, dict) else mask
+    if isinstance(mask, dict) and mask.keys() <= {"paths"}:
+        mask = mask.get("paths")
     path_list = mask.split(",") if isinstance(mask, str) else mask
     if path_list is not None and not (
         isinstance(path_list, list) and all(isinstance(path, str) for path in path_list)

@@ -180,6 +180,7 @@ def file_name(title: str) -> str:
 _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
 _INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
+_FLOW_KEY = re.compile(rf"[{{,]\s*{_KEY}")
 _HEAD = 65_536  # the number of characters that are read
 _MARKS = (
     # the keys at the top, and one key below
@@ -210,7 +211,10 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         return None
     if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML reads JSON
         top, opening, inner_keys, innermost = first_keys(text)
-        if opening == "[":  # in the place of an evaluation, a list is an error
+        if not file.endswith(".json") and not any(top):  # YAML without quotes
+            top = {to_snake(key) for key in _FLOW_KEY.findall(text[:_HEAD])}
+            innermost |= top
+        elif opening == "[":  # in the place of an evaluation, a list is an error
             return kind_by_folder(file) if inner_keys & _OF_EVALUATION else None
         inner_keys |= innermost
     else:
@@ -507,7 +511,7 @@ def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
     """The problem that pydantic reports, unless it is about keys."""
     reported_paths: set[Path] = set()
     for finding in error.errors(include_url=False):
-        location = json_source.fault_path(finding["loc"], raw)
+        location, _ = json_source.fault_path(finding["loc"], raw)
         kind = finding["type"]
         if location in reported_paths or kind == "extra_forbidden":
             continue

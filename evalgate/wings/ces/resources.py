@@ -5,7 +5,6 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import shlex
@@ -44,8 +43,6 @@ ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
-MOST_PARSED = 10_000
-"""The most files that are not parsed again while their text stays."""
 
 
 @frozen_dataclass
@@ -79,7 +76,7 @@ class Resources:
         digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        self._parse = functools.lru_cache(MOST_PARSED)(read.parse)
+        self._readings: dict[str, tuple[str, Reading]] = {}
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
     def name_of(self, resource: Resource) -> str:
@@ -207,7 +204,11 @@ class Resources:
         text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
         if isinstance(text, Problem):
             return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
-        return self._parse(text, file=file, kind=kind)
+        last_text, reading = self._readings.get(file, ("", None))
+        if reading is None or text != last_text:
+            reading = read.parse(text, file=file, kind=kind)
+            self._readings[file] = (text, reading)
+        return reading
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""

@@ -18,7 +18,6 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     StrictBool,
     create_model,
 )
@@ -55,13 +54,6 @@ class ProtoEnum(enum.IntEnum):
             lambda value: value.name, when_used="json"
         )
         return core_schema.no_info_plain_validator_function(cls.read, serialization=written)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonObject:
-        """The names of the members."""
-        return {"type": "string", "enum": [value.name for value in cls]}
 
     @classmethod
     def read(cls, value: Any) -> ProtoEnum:

@@ -649,7 +649,7 @@ def test_a_named_list_is_many_cases():
     ("value", "code", "path"),
     [
         ([{"query": 1}], "wrong-type", "[0].query"),
-        ([OLD_TURN, {"reference": "x"}], "missing-key", "[1]"),
+        ([OLD_TURN, {"reference": "x"}], "missing-key", "[1].query"),
         ([OLD_TURN, "x"], "wrong-type", "[1]"),
         ([{"query": "x", "expected_tool_use": {}}], "wrong-type", "[0].expected_tool_use"),
         (
@@ -658,9 +658,10 @@ def test_a_named_list_is_many_cases():
             "[0].expected_tool_use[0]",
         ),
         ([{"query": "x", "refrence": "y"}], "unknown-key", "[0].refrence"),
-        ([{"data": []}], "missing-key", "[0]"),
+        ([{"data": []}], "missing-key", "[0].name"),
+        ([{"name": "a", "data": []}, {"name": "b"}], "missing-key", "[1]"),
         ([{"name": "a", "data": {}}], "wrong-type", "[0].data"),
-        ([{"name": "a", "data": [{"reference": ""}]}], "missing-key", "[0].data[0]"),
+        ([{"name": "a", "data": [{"reference": ""}]}], "missing-key", "[0].data[0].query"),
         ([{"name": "a", "data": [], "initial_session": []}], "wrong-type", "[0].initial_session"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from evalgate.errors import Place
+import pytest
+
+from evalgate.errors import Place, Severity
 from evalgate.formats import agents_cli
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, TrialView
@@ -48,6 +50,24 @@ def test_without_a_text_there_is_no_response():
     view = TrialView(case=case, actual=(turn,), expected=None)
     assert not agents_cli.has_response(view)
     assert "response" not in agents_cli.instance_json(view)
+
+
+@pytest.mark.parametrize(
+    ("call", "args"),
+    [
+        ({"tool": "a", "arguments": '{"x": 1}'}, {"x": 1}),
+        ({"function": {"name": "a", "arguments": '{"x": 1}'}}, {"x": 1}),
+        ({"name": "a", "parms": {"x": 1}}, None),  # would be lost
+        ({"name": "a", "args": 1}, None),
+    ],
+)
+def test_arguments_of_an_expected_call_are_read_or_an_error(call, args):
+    problems = Problems("", file="d.json")
+    fields = {"id": 7, "prompt": PROMPT, "expected_tool_use": [call]}
+    case = agents_cli.read_case(fields, Spot(problems))
+    errors = [problem.code for problem in problems.all() if problem.severity is Severity.ERROR]
+    read = None if case is None else case.turns[0].tool_calls[0].args
+    assert (read, errors) == (args, ["wrong-type"] if args is None else [])
 
 
 def test_expected_tool_use_is_expected_and_handed_over():

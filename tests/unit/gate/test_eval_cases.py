@@ -176,6 +176,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], Any, str]] = [  # file, case, body
     ("broken.evalset.json", "c", {}, None, "FAILED_PRECONDITION"),
     (FILE, "renews", {}, "conversatio", "INVALID_ARGUMENT"),
     (FILE, "renews", {}, 3, "INVALID_ARGUMENT"),
+    (FILE, "renews", {"rubrics": []}, {"path": ["rubrics"]}, "INVALID_ARGUMENT"),
     (FILE, "renews", {"conversation": "x"}, None, "INVALID_ARGUMENT"),
     # neither a conversation nor a scenario
     (FILE, "renews", {}, "conversation", "INVALID_ARGUMENT"),

@@ -245,4 +245,4 @@ def test_no_json_crashes_a_parser(value: object) -> None:
     "text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000]
 )
 def test_nonsense_is_read_in_time(text: str) -> None:
-    assert prompting.json_entries(text, key="a") == []
+    assert prompting.json_objects(text) == []

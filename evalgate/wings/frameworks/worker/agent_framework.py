@@ -15,24 +15,19 @@ class Session(FrameworkSession):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        if hasattr(self.agent, "create_session"):
-            session = self.agent.create_session()
-            session.state.update(self.state)
-            self._options = {"session": session}
-        else:  # before 1.0
-            self._options = {"thread": self.agent.get_new_thread()}
+        self._session = self.agent.create_session()
+        self._session.state.update(self.state)
 
     async def ask(self, text: str) -> Any:
         """The text of a response, or its structured value."""
-        response = await self.agent.run(text, **self._options)
+        response = await self.agent.run(text, session=self._session)
         contents = [content for message in response.messages for content in message.contents]
         calls = {
             content.call_id: content for content in contents if content.type == "function_call"
         }
         for content in contents:
             number = str(getattr(content, "call_id", ""))
-            has_numbers = "" not in self.reported_calls  # not before 1.0
-            if content.type == "function_result" and number in calls and has_numbers:
+            if content.type == "function_result" and number in calls:
                 call = calls[number]
                 error = str(content.result or content.exception)
                 self.refuse(call.name, frameworks.named_arguments(call.arguments), number, error)
@@ -48,28 +43,22 @@ class Session(FrameworkSession):
 
     async def end(self) -> Message:
         """The session's state, without the conversation."""
-        session = self._options.get("session")
-        items = session.state.items() if session is not None else ()
+        items = self._session.state.items()
         history = ("messages", "in_memory")
-        state = {name: pipe.to_json(value) for name, value in items if name not in history}
-        return {"state": state}
+        return {
+            "state": {name: pipe.to_json(value) for name, value in items if name not in history}
+        }
 
 
 async def _ask_model(
     session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
     key = object()
-    options = arguments.get("options") or getattr(arguments.get("chat_options"), "__dict__", {})
-    messages = arguments["messages"]
-    system = [
-        message.text
-        for message in messages
-        if getattr(message.role, "value", message.role) == "system"
-    ]
-    session.model_begins(key, instructions="\n".join([*system, options.get("instructions") or ""]))
+    system = [message.text for message in arguments["messages"] if message.role == "system"]
+    instructions = arguments["options"].get("instructions") or ""
+    session.model_begins(key, instructions="\n".join([*system, instructions]))
     response = await run()
     usage = response.usage_details or {}
-    usage = usage if isinstance(usage, dict) else vars(usage)  # before 1.0
     contents = (content for message in response.messages for content in message.contents)
     calls = (content for content in contents if content.type == "function_call")
     session.record_answer(
@@ -85,7 +74,7 @@ async def _ask_model(
 async def _call_tool(
     session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
-    import agent_framework
+    from agent_framework import Content
 
     context = arguments.get("context")
     call_arguments = arguments.get("arguments") or getattr(context, "arguments", None) or {}
@@ -102,9 +91,7 @@ async def _call_tool(
         return "\n".join(texts) if all(texts) else answer
 
     def make(answer: Any) -> Any:
-        text = frameworks.answer_text(answer)
-        content_class = getattr(agent_framework, "Content", None)  # None before 1.0
-        return text if content_class is None else [content_class.from_text(text)]
+        return [Content.from_text(frameworks.answer_text(answer))]
 
     answer_call = partial(session.run_tool, tool.name, args, number=number)
     return await frameworks.settle(answer_call, run, read=read, make=make)
@@ -114,7 +101,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "agent-framework-core"
-    low = "1"
+    low = "1.0.1"
     high = "2"
     session = Session
     agent_classes = ("agent_framework:BaseAgent",)
@@ -129,8 +116,5 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        import agent_framework
-
         frameworks.intercept_all("agent_framework:BaseChatClient", _inner_get_response=_ask_model)
-        name = "FunctionTool" if hasattr(agent_framework, "FunctionTool") else "AIFunction"
-        frameworks.intercept_all(f"agent_framework:{name}", invoke=_call_tool)
+        frameworks.intercept_all("agent_framework:FunctionTool", invoke=_call_tool)

@@ -77,8 +77,8 @@ def _watcher(session: Session) -> Any:
             counts = frameworks.usage_of(
                 usage.input_tokens,
                 usage.output_tokens,
-                cached_tokens=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
-                thought_tokens=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
+                cached_tokens=usage.input_tokens_details.cached_tokens or None,
+                thought_tokens=usage.output_tokens_details.reasoning_tokens,
             )
             model = (
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
@@ -152,7 +152,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "openai-agents"
-    low = "0.0.7"
+    low = "0.2"
     high = "1"
     session = Session
     agent_classes = ("agents:Agent",)
@@ -165,11 +165,11 @@ class Host(frameworks.FrameworkHost):
 
     def prepare(self) -> None:
         """See FrameworkHost."""
-        import agents.agent
+        from agents.agent import AgentBase
 
-        # realtime agents have the base class, too; before 0.1 there is none
-        agent_class = getattr(agents.agent, "AgentBase", agents.agent.Agent)
-        frameworks.replace_once(agent_class, "get_all_tools", _report_tools)
+        # the base class is that of realtime agents, too; in 0.2, each class has the method
+        for agent_class in frameworks.subclasses_of(AgentBase):
+            frameworks.replace_once(agent_class, "get_all_tools", _report_tools)
 
     def models(self) -> list[str]:
         """The agent's model; empty if the agent's code sets the key or client of all models."""

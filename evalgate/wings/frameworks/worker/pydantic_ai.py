@@ -36,7 +36,7 @@ class Session(FrameworkSession):
                         async for event in events:
                             self._report_event(event)
         usage = run.usage() if callable(run.usage) else run.usage
-        counts = frameworks.usage_of(*_tokens(usage))
+        counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens)
         if counts:  # includes agents in tools, if the tools pass the usage on
             self.watch.usage["run"] = {"usage_metadata": counts, "model_version": self._model}
         if run.result is None:
@@ -66,11 +66,12 @@ class Session(FrameworkSession):
             for part in response.parts
             if part.part_kind == "tool-call"
         ]
-        usage = getattr(response, "usage", None)  # since 0.3
+        usage = response.usage
         counts = frameworks.usage_of(
-            *_tokens(usage),
-            cached_tokens=getattr(usage, "cache_read_tokens", 0) or None,
-            thought_tokens=(getattr(usage, "details", None) or {}).get("reasoning_tokens"),
+            usage.input_tokens,
+            usage.output_tokens,
+            cached_tokens=usage.cache_read_tokens or None,
+            thought_tokens=(usage.details or {}).get("reasoning_tokens"),
         )
         self._model = response.model_name or self._model
         self.record_answer(
@@ -96,31 +97,6 @@ class Session(FrameworkSession):
                 )
 
 
-def _tokens(usage: Any) -> tuple[int | None, int | None]:
-    """The tokens of the prompt and of the answer, under their names since 1.0 or before."""
-    names = ("input_tokens", "output_tokens")
-    if not hasattr(usage, names[0]):
-        names = ("request_tokens", "response_tokens")
-    return getattr(usage, names[0], None), getattr(usage, names[1], None)
-
-
-async def _ask_first(
-    session: FrameworkSession, tool: Any, run: Original, arguments: Message
-) -> Any:
-    """Ask about a tool that has no toolset."""
-    from pydantic_ai.messages import ToolReturnPart
-
-    if session.tools is None:
-        return await run()
-    message = arguments["message"]
-
-    def make(answer: Any) -> Any:
-        return ToolReturnPart(tool.name, answer, message.tool_call_id)
-
-    call = session.tools.ask(tool.name, message.args_as_dict())
-    return await frameworks.settle(call.settle, run, read=lambda part: part.content, make=make)
-
-
 async def _call_tool(session: Session, _: Any, run: Original, arguments: Message) -> Any:
     __, name, tool_args, ctx, tool = arguments.values()
     # an agent in a tool has its own messages
@@ -138,25 +114,17 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "pydantic-ai-slim"
-    low = "0.1"
+    low = "1"
     high = "3"
     session = Session
+    agent_classes = ("pydantic_ai.agent:AbstractAgent",)
     entrances = ("run", "run_sync", "run_stream", "iter")
-
-    def kinds(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        from pydantic_ai import agent
-
-        return (getattr(agent, "AbstractAgent", agent.Agent),)
 
     def context_class(self, agent: Any) -> Any:
         """The `deps_type`."""
-        return getattr(agent, "deps_type", getattr(agent, "_deps_type", None))  # before 0.4
+        return getattr(agent, "deps_type", None)
 
     def prepare(self) -> None:
         """Ask about every tool of every toolset. If one calls another, only the first is asked
         about."""
-        try:
-            frameworks.intercept_all("pydantic_ai.toolsets:AbstractToolset", call_tool=_call_tool)
-        except ImportError:  # before 0.4.3
-            frameworks.intercept_all("pydantic_ai.tools:Tool", run=_ask_first)
+        frameworks.intercept_all("pydantic_ai.toolsets:AbstractToolset", call_tool=_call_tool)

@@ -115,7 +115,7 @@ INVALID = [  # mask, what is said
     ("golden.", "is not a field"),
     ("*,displayName", "stands alone"),
     (3, "expected text with commas"),
-    ({"path": []}, "expected {paths: [...]}"),
+    ({"path": []}, "or {paths: [...]}"),
     ([1], "expected text with commas"),
 ]
 

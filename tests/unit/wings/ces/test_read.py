@@ -80,6 +80,8 @@ KINDS = [  # file, text, kind
     ("evals/a.yaml", CONVERSATIONS, Kind.CONVERSATIONS),
     ("evals/a.yml", SIMULATIONS, Kind.SIMULATIONS),
     ("evals/a.yaml", TOOL_TESTS, Kind.TOOL_TESTS),
+    ("some/app.yaml", "{displayName: a, evaluationMetricsThresholds: {}}", Kind.APP),
+    ("x.yaml", "{name: a, golden: {\n  turns: [{steps: []}]}}", Kind.EVALUATION),
     # so deep that a reader of YAML takes minutes
     (
         "app/evaluations/a/a.yaml",
