@@ -41,6 +41,8 @@ EXAMPLES = (
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
+_NAME = re.compile(r"[\w-]+")
+"""A folder that may be a part of a module's name."""
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -891,15 +893,23 @@ def _importable(file: str, graph: ImportGraph) -> tuple[str, str]:
             for names in paths
             if base != folder or names[0] != path.name
         ):
-            return str(base), ".".join(path.relative_to(base).parts)
+            return _named_from(base, path)
         if base.name and graph.read(str(base / "pyproject.toml")) is not None:
             start = base / "src" if path.is_relative_to(base / "src") else base
-            return str(start), ".".join(path.relative_to(start).parts)
+            return _named_from(start, path)
     # `from smolagents import Agent` in a folder smolagents/ is of the installed package
     is_shadowed = path.parts[0] in graph.packages(file)
     if is_shadowed and graph.read(str(folder / "__init__.py")) is None:
         return str(folder), path.name
     # `from ..words import` needs two folders to be packages
     level = max((level for level, _ in imports), default=0)
-    first = int(path.parts[0] == "src" and len(path.parts) > level + 1)
-    return "/".join(path.parts[:first]) or ".", ".".join(path.parts[first:])
+    is_below_src = path.parts[0] == "src" and len(path.parts) > level + 1
+    return _named_from(PurePosixPath("src" if is_below_src else "."), path)
+
+
+def _named_from(base: PurePosixPath, path: PurePosixPath) -> tuple[str, str]:
+    """The folder from which to import a module below `base`, and its name there: `base` itself, or
+    the last folder that no name of a module can contain, such as `my app` or `v1.0`."""
+    folders = (folder for folder in path.parents if folder.is_relative_to(base))
+    start = next((folder for folder in folders if not _NAME.fullmatch(folder.name)), base)
+    return str(start), ".".join(path.relative_to(start).parts)

@@ -199,6 +199,13 @@ CLERK = "from strands import Agent\nclerk = Agent()"
             ["strands my-bot.app.bot:clerk"],
         ),
         ({"my-bot/app/bot.py": MAIN}, ["strands my-bot.app.bot:desk"]),
+        # a folder that no module's name can contain
+        ({"my bot/app/bot.py": CLERK}, ["strands app.bot:clerk my bot"]),
+        ({"a/v1.0/bot.py": CLERK}, ["strands bot:clerk a/v1.0"]),
+        (
+            {"my bot/bot.py": f"import words_of_bot\n{CLERK}", "words_of_bot.py": ""},
+            ["strands bot:clerk my bot"],
+        ),
         # what it imports lies in a folder above it
         (
             {
