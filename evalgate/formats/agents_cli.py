@@ -195,14 +195,16 @@ def _expect_calls(turns: list[Invocation], fields: JsonObject, spot: Spot) -> No
     key = next((key for key in keys if isinstance(fields[key], list)), None)
     if key is None:
         return
-    quiet_spot = Spot(Problems("", file=""))  # ADK does not read datasets
-    raw_calls = [repair.repair_old_call(raw, quiet_spot) for raw in fields[key]]
-    if quiet_spot.is_broken:
-        message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
-        spot.at(key).error("wrong-type", message)
-        return
-    calls = tuple(ToolCall(**call) for call in raw_calls)
-    events = (Event(author="agent", content=Content(role="model", parts=calls)),)
+    calls: list[ToolCall] = []
+    for index, raw in enumerate(fields[key]):
+        quiet_spot = Spot(Problems("", file=""))  # ADK does not read datasets
+        call = repair.repair_old_call(raw, quiet_spot)
+        if quiet_spot.is_broken or not call["name"]:
+            message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
+            spot.at(key, index).error("wrong-type", message)
+            return
+        calls.append(ToolCall(**call))
+    events = (Event(author="agent", content=Content(role="model", parts=tuple(calls))),)
     turns[-1] = replace(turns[-1], events=events if calls else ())
     del fields[key]
 

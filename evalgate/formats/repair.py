@@ -665,6 +665,7 @@ def repair_old_call(raw: Any, spot: Spot) -> JsonObject:
     args = member(call, "args")
     if not isinstance(name, str):
         spot.error("missing-key", "`tool_name` is missing")
+        name = ""
     if not isinstance(args, dict | None):
         spot.at("tool_input").wrong_type("an object", args)
         args = None

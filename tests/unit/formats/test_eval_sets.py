@@ -657,6 +657,11 @@ def test_a_named_list_is_many_cases():
             "missing-key",
             "[0].expected_tool_use[0]",
         ),
+        (
+            [{"query": "x", "expected_tool_use": [{"tool_name": 0, "tool_input": {}}]}],
+            "missing-key",
+            "[0].expected_tool_use[0]",
+        ),
         ([{"query": "x", "refrence": "y"}], "unknown-key", "[0].refrence"),
         ([{"data": []}], "missing-key", "[0].name"),
         ([{"name": "a", "data": []}, {"name": "b"}], "missing-key", "[1]"),

@@ -59,15 +59,21 @@ def test_without_a_text_there_is_no_response():
         ({"function": {"name": "a", "arguments": '{"x": 1}'}}, {"x": 1}),
         ({"name": "a", "parms": {"x": 1}}, None),  # would be lost
         ({"name": "a", "args": 1}, None),
+        ("", None),
     ],
 )
 def test_arguments_of_an_expected_call_are_read_or_an_error(call, args):
     problems = Problems("", file="d.json")
     fields = {"id": 7, "prompt": PROMPT, "expected_tool_use": [call]}
     case = agents_cli.read_case(fields, Spot(problems))
-    errors = [problem.code for problem in problems.all() if problem.severity is Severity.ERROR]
+    errors = [
+        (problem.code, problem.place.json_path if problem.place else "")
+        for problem in problems.all()
+        if problem.severity is Severity.ERROR
+    ]
     read = None if case is None else case.turns[0].tool_calls[0].args
-    assert (read, errors) == (args, ["wrong-type"] if args is None else [])
+    wrong_call = ("wrong-type", "expected_tool_use[0]")
+    assert (read, errors) == (args, [wrong_call] if args is None else [])
 
 
 def test_expected_tool_use_is_expected_and_handed_over():
