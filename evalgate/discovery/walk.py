@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,16 +276,17 @@ class Tree:
 
     def _in_ignored_folders(self) -> Iterator[str]:
         """The evaluation files in git-ignored folders, except environments and caches."""
-        pending = [(folder, IgnoreRules()) for folder in self._ignored_folders]
+        folders = deque(self._ignored_folders)
         remaining_entries = MOST_IGNORED_ENTRIES
-        for prefix, entries, rules in visit(self.root, pending, tell=lambda _: None):
-            remaining_entries -= len(entries) + 1
-            for name, entry in entries.items():
-                if name.endswith(EVALUATION_ENDINGS) and _is_own_file(entry):
-                    yield f"{prefix}{name}"
-            if remaining_entries <= 0:
-                return
-            pending += ((folder, rules) for folder in _folders(prefix, entries))
+        while folders and remaining_entries > 0:
+            # the upper folders first: below one there may be too many entries for all others
+            pending = [(folders.popleft(), IgnoreRules())]
+            for prefix, entries, _ in visit(self.root, pending, tell=lambda _: None):
+                remaining_entries -= len(entries) + 1
+                for name, entry in entries.items():
+                    if name.endswith(EVALUATION_ENDINGS) and _is_own_file(entry):
+                        yield f"{prefix}{name}"
+                folders.extend(_folders(prefix, entries))
 
 
 def _configs(paths: Iterable[str]) -> set[str]:

@@ -145,6 +145,13 @@ def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
     assert 0 < len(walk.Tree(root).ignored) < len(files)
 
 
+def test_a_large_ignored_folder_hides_no_file_of_another(repo, monkeypatch):
+    files = {f"wandb/{folder}/{number}.txt": "" for folder in "abc" for number in range(4)}
+    root = repo({".gitignore": "evals/\nwandb/\n", "evals/x.evalset.json": "", **files})
+    monkeypatch.setattr(walk, "MOST_IGNORED_ENTRIES", 8)
+    assert walk.Tree(root).ignored == ("evals/x.evalset.json",)
+
+
 def test_symbolic_links(repo, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
