@@ -512,7 +512,7 @@ def _criterion_edits(
         if base_use.code and head_use.code == base_use.code and are_metrics_edited:
             yield from edit(f"code of {name}", "the base's", "edited")
         base_options, head_options = map(_options, (base_use, head_use))
-        for option in sorted({*base_options, *head_options}, key=str):
+        for option in sorted({*base_options, *head_options}):
             yield from edit(
                 f"{option} of {name}", base_options.get(option), head_options.get(option)
             )
