@@ -128,7 +128,7 @@ def test_which_rules_of_evalgate_yml_decide_otherwise(
             (dataclasses.replace(METRIC, lower_is_better=True),),
             ["lower_is_better of m: false > true"],
         ),
-        ((dataclasses.replace(METRIC, options={"a": {"b": 1}}),), ['a of m: unset > {"b": 1}']),
+        ((dataclasses.replace(METRIC, options={"a": {"b": 1}}),), ["a of m: unset > {'b': 1}"]),
         # shown only, before and now
         (
             (
