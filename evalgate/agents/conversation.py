@@ -173,14 +173,6 @@ class ToolCalls:
             self._tools.finish()
 
 
-def timed_out(limits: AgentLimits, *, case: bool) -> str:
-    """The message for a timeout of the whole `case`, or of one turn, with the setting."""
-    if case:
-        return f"the case timed out after {words.seconds(limits.case_timeout_s)} (`case-timeout`)"
-    time = words.seconds(limits.turn_timeout_s)
-    return f"the agent timed out after {time} (`turn-timeout`)"
-
-
 class Turns:
     """The turns of a conversation: counts them, measures their time, and makes their failures."""
 
@@ -199,9 +191,11 @@ class Turns:
 
     def limit(self) -> tuple[float, str]:
         """The timeout of a request in seconds, and the message for a timeout."""
-        turn_s = self._limits.turn_timeout_s
-        case_s = max(self._limits.case_timeout_s - self.watch.seconds, 0.0)
-        return min(turn_s, case_s), timed_out(self._limits, case=case_s < turn_s)
+        turn_s, all_s = self._limits.turn_timeout_s, self._limits.case_timeout_s
+        case_s = max(all_s - self.watch.seconds, 0.0)
+        if case_s < turn_s:
+            return case_s, f"the case timed out after {words.seconds(all_s)} (`case-timeout`)"
+        return turn_s, f"the agent timed out after {words.seconds(turn_s)} (`turn-timeout`)"
 
     def failed(
         self,
@@ -269,7 +263,6 @@ class WorkerConversation(Turns):
         super().__init__(case, limits, worker.redact)
         self._worker = worker
         self._on_timeout = on_timeout
-        self._stalled_s = 0.0
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
         self._open = True
@@ -314,7 +307,7 @@ class WorkerConversation(Turns):
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         setup = self.begin()
-        self._enter(Phase.TURN)
+        self._box.enter(Phase.TURN)
         state = self._new_state(setup)
         self._state |= state
         self._tools.turn(len(self.done))
@@ -383,7 +376,7 @@ class WorkerConversation(Turns):
         self._steps = []
         self._recorded = {}
         self.turn = None  # every turn was answered, so a later failure belongs to no turn
-        self._enter(Phase.ENDING)
+        self._box.enter(Phase.ENDING)
         with self.watch:
             message = self._ask(protocol.end(self._box.name))
         self._open = False
@@ -398,18 +391,10 @@ class WorkerConversation(Turns):
             self._open = False
             self._worker.send(protocol.end(self._box.name), timeout_s=1.0)
 
-    def _enter(self, phase: Phase) -> None:
-        self._stalled_s += self._worker.boxes.stalled_s(self._box)
-        self._box.enter(phase)
-
     def _restart_clock(self) -> None:
-        """Set the deadline, on the monotonic clock. Time that other conversations took does not
-        count."""
-        limits = self._limits
-        elapsed_s = self.watch.seconds - self._stalled_s
-        self._deadline = time.monotonic() + min(
-            limits.turn_timeout_s, max(limits.case_timeout_s - elapsed_s, 0.0)
-        )
+        """Set the deadline, on the monotonic clock."""
+        timeout_s, self._too_long = self.limit()
+        self._deadline = time.monotonic() + timeout_s
 
     def _ask(self, message: Json) -> SessionMessage:
         """The first answer to a message."""
@@ -426,15 +411,14 @@ class WorkerConversation(Turns):
         while mail is None:
             for answer in self._tools.due():
                 self._say(answer)
-            ends_at = self._deadline + self._worker.boxes.stalled_s(self._box)
-            remaining_s = max(ends_at - time.monotonic(), 0.0)
+            remaining_s = max(self._deadline - time.monotonic(), 0.0)
             due_in_s = self._tools.due_in()
             try:
                 steps, mail = self._box.mail.get(
                     timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
                 )
             except queue.Empty:
-                if time.monotonic() >= self._deadline + self._worker.boxes.stalled_s(self._box):
+                if time.monotonic() >= self._deadline:
                     self._take(self._box.steps)
                     raise self._failed(self._worker.failure or self._timed_out()) from None
             else:
@@ -490,23 +474,23 @@ class WorkerConversation(Turns):
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        boxes = self._worker.boxes
-        case = (
-            self.watch.seconds - self._stalled_s - boxes.stalled_s(self._box)
-            >= self._limits.case_timeout_s
-        )
-        message = timed_out(self._limits, case=case)
+        message = self._too_long
         if tools := running_tools(self._steps):
             subject = "the tool {} was" if len(tools) == 1 else "the tools {} were"
             message += (
                 f", while {subject.format(words.listed(repr(name[:80]) for name in tools))} running"
             )
-        if stall := boxes.stall_of(self._box):
+        boxes = self._worker.boxes
+        if stall := boxes.stall():
             stall_text = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
-            message += f"; {stall_text}"
             text = f"the agent's process was ended: in another conversation {stall_text}"
-            # evalgate retries the other conversations of the process
-            self._worker.end(FailureKind.UNREACHABLE.failure(text))
+            # evalgate runs the conversations of the process again, each in a process of its own
+            boxes.is_lost_together = True
+            loss = FailureKind.UNREACHABLE.failure(text)
+            self._worker.end(loss)
+            if stall.session != self._box.name:
+                return loss
+            message += f"; {stall_text}"
         return FailureKind.TIMEOUT.failure(message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:

@@ -132,12 +132,10 @@ class Mailbox:
         self.mail.put((steps, mail))
 
     def enter(self, phase: Phase) -> None:
-        """Wait for something else from now on; the counts of bytes, events and seconds restart."""
+        """Wait for something else from now on; the counts of bytes and events restart."""
         self.phase = phase
         self.bytes = 0
         self.events: Counter[str] = Counter()
-        self.entered = time.monotonic()
-        self.stalled_s = 0.0  # seconds in which another conversation kept the worker
 
 
 class Mailboxes:
@@ -153,46 +151,15 @@ class Mailboxes:
         self._late_bytes = 0
         self._ended: AgentFailure | None = None
         self.is_lost_together = False  # it ended in several conversations
-        self._stall: Stalled | None = None
-        self._stalled_since = 0.0
+        self.last_stall: Stalled | None = None  # no `resumed` came since
 
-    def stalled(self, stall: Stalled | None) -> None:
-        """Note that one conversation keeps the worker from the others, or that none does any more.
-
-        Meanwhile the clocks of the others stand still, but not its own. So a report from a
-        conversation that waits for nothing is ignored."""
+    def stall(self) -> Stalled | None:
+        """The report of the conversation that keeps the worker from all others; None if none does.
+        One that waits for nothing does not."""
         with self._lock:
-            self._end_stall()
-            if stall is not None:
-                holder = self._boxes.get(stall.session)
-                if holder is not None and holder.phase is not Phase.IDLE:
-                    self._stall = stall
-                    self._stalled_since = max(time.monotonic() - stall.seconds, self._stalled_since)
-
-    def stalled_s(self, box: Mailbox) -> float:
-        """The seconds of the box's current wait in which another conversation kept the worker."""
-        with self._lock:
-            return box.stalled_s + self._current_stall_s(box)
-
-    def stall_of(self, box: Mailbox) -> Stalled | None:
-        """The stall, if this conversation keeps the worker from all others; else None."""
-        with self._lock:
-            is_holder = self._stall is not None and self._stall.session == box.name
-            return self._stall if is_holder else None
-
-    def _current_stall_s(self, box: Mailbox) -> float:
-        if self._stall is None or self._stall.session == box.name:
-            return 0.0
-        return max(time.monotonic() - max(self._stalled_since, box.entered), 0.0)
-
-    def _end_stall(self, of: Mailbox | None = None) -> None:
-        """Count the time of the stall until now. `of`: only if it is this conversation's."""
-        if self._stall is None or (of is not None and self._stall.session != of.name):
-            return
-        for box in self._boxes.values():
-            box.stalled_s += self._current_stall_s(box)
-        self._stall = None
-        self._stalled_since = time.monotonic()
+            stall = self.last_stall
+            box = None if stall is None else self._boxes.get(stall.session)
+            return None if box is None or box.phase is Phase.IDLE else stall
 
     def open(self, phase: Phase) -> Mailbox:
         """A box with a new name. If the worker has already ended, the box holds its failure."""
@@ -209,7 +176,6 @@ class Mailboxes:
         with self._lock:
             self._boxes.pop(box.name, None)
             self._closed.add(box.name)
-            self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
         """Put a message of `size` bytes into its box. Returns a failure if it is unexpected there
@@ -229,7 +195,6 @@ class Mailboxes:
                 return too_large(f"{MOST_EVENTS:,} events in one turn")
             if not isinstance(message, InTurn):
                 box.phase = Phase.IDLE
-                self._end_stall(box)
             if isinstance(message, Step):
                 box.steps.append(message)
                 if box.hear is not None:
@@ -243,8 +208,9 @@ class Mailboxes:
         cause."""
         with self._lock:
             self._ended = shared_failure = failure
-            self.is_lost_together = len(self._boxes) > 1
-            if self.is_lost_together:
+            is_shared = len(self._boxes) > 1
+            self.is_lost_together |= is_shared
+            if is_shared:
                 others_text = words.counted(len(self._boxes) - 1, "other conversation")
                 hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {others_text} ran in the same process ({hint})"
@@ -461,7 +427,7 @@ class Worker:
         elif isinstance(message, InputsMessage):
             self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
-            self.boxes.stalled(message if isinstance(message, Stalled) else None)
+            self.boxes.last_stall = message if isinstance(message, Stalled) else None
         else:
             failure = self.boxes.add(message, size=size)
         if failure is not None:

@@ -1,4 +1,4 @@
-"""What is said of a worker that stops answering: which of its answers is late."""
+"""What is said of a worker that stops answering."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ import pytest
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.conversation import WorkerConversation, running_tools
-from evalgate.agents.worker_process import Mailboxes
+from evalgate.agents.protocol import Stalled
+from evalgate.agents.worker_process import Mailboxes, Phase
 from evalgate.formats.adk_shapes import StepEvent
-from evalgate.model import Case, Content, FailureKind, Text, ToolCall, ToolResponse, Usage
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    Content,
+    FailureKind,
+    Text,
+    ToolCall,
+    ToolResponse,
+    Usage,
+)
 
 ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
     "start": [{"type": "started"}],
@@ -25,7 +35,7 @@ ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
 class Worker:
     """Answers at once, but for the messages of one type."""
 
-    failure = None
+    failure: AgentFailure | None = None
 
     asks = takes_history = False
 
@@ -48,6 +58,9 @@ class Worker:
 
     def detail(self) -> str:
         return ""
+
+    def end(self, failure: AgentFailure) -> None:
+        self.failure = failure
 
 
 @pytest.mark.parametrize(
@@ -81,6 +94,34 @@ def test_a_worker_that_goes_silent_fails_the_turn_that_it_was_asked(
     assert failure.message == "the agent timed out after 0.1 s (`turn-timeout`)"
     assert len(failure.partial) == (silent == "end")
     assert gave_up == [True]
+
+
+@pytest.mark.parametrize(
+    ("holder", "kind", "words"),
+    [
+        ("s1", FailureKind.TIMEOUT, "(`turn-timeout`); it waits without `await`"),
+        ("s2", FailureKind.UNREACHABLE, "in another conversation it waits without `await`"),
+    ],
+)
+def test_who_blocks_the_process_times_out_and_the_others_are_lost_with_it(
+    holder: str, kind: FailureKind, words: str
+) -> None:
+    worker = Worker("turn")
+    conversation = WorkerConversation(
+        worker,  # type: ignore[arg-type]  # as above
+        case=Case(case_id="c", conversation=()),
+        seed=0,
+        limits=AgentLimits(turn_timeout_s=0.1),
+        on_timeout=lambda: None,
+    )
+    worker.boxes.open(Phase.TURN)
+    worker.boxes.last_stall = Stalled(type="stalled", session=holder, seconds=1.0)
+    with pytest.raises(AgentFailed) as caught:
+        conversation.send(Content(parts=(Text(text="hello"),), role="user"))
+    assert (caught.value.failure.kind, words in caught.value.failure.message) == (kind, True)
+    assert worker.failure is not None
+    assert worker.failure.kind is FailureKind.UNREACHABLE
+    assert worker.boxes.is_lost_together  # each is run again in a process of its own
 
 
 def step(*parts: Any, usage: Usage | None = None) -> StepEvent:
