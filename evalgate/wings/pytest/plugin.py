@@ -251,7 +251,7 @@ class EvaluationCase(pytest.Item):
     evaluations: Evaluations
 
     def setup(self) -> None:
-        """Fails if the case was not measured: a failure here is an error for pytest, never a pass."""
+        """Fails if the case was not measured: pytest counts that as an error, never as a pass."""
         items = [item for item in self.session.items if isinstance(item, EvaluationCase)]
         self.evaluations.measure(items)
         outcome, text = self._outcome
