@@ -55,7 +55,8 @@ async def _ask_model(
 ) -> Any:
     key = object()
     system = [message.text for message in arguments["messages"] if message.role == "system"]
-    instructions = arguments["options"].get("instructions") or ""
+    # a client of the agent's own may take its options otherwise
+    instructions = (arguments.get("options") or {}).get("instructions") or ""
     session.model_begins(key, instructions="\n".join([*system, instructions]))
     response = await run()
     usage = response.usage_details or {}
