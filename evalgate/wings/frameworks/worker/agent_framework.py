@@ -102,7 +102,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "agent-framework-core"
-    low = "1.0.1"
+    low = "1"
     high = "2"
     session = Session
     agent_classes = ("agent_framework:BaseAgent",)
