@@ -16,7 +16,6 @@ from .base import (
     AgentDriver,
     AgentSetting,
     DriverTools,
-    Missing,
     exists,
 )
 from .pool import WorkerPool
@@ -75,7 +74,7 @@ class AdkDriver(AgentDriver):
             vouches_for_tools=True,
         )
 
-    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> tuple[str, str] | None:
         """The path, if it is neither a folder nor a file, or a folder without anything that Python
         loads."""
         text = options.get("path", ".")
@@ -88,7 +87,7 @@ class AdkDriver(AgentDriver):
             )
         else:
             return None
-        return Missing(option="path", message=message)
+        return "path", message
 
     def label(self, options: Json) -> str:
         """The agent's path."""

@@ -296,14 +296,6 @@ class AgentSetting:
     explain: Callable[[AgentFailure], AgentFailure] = lambda failure: failure
 
 
-@frozen_dataclass
-class Missing:
-    """An agent that is named but does not exist: the option that names it, and the message."""
-
-    option: str
-    message: str
-
-
 class DriverOptions(RuleShape):
     """The options of an agent as a user writes them; unknown keys are errors."""
 
@@ -337,9 +329,9 @@ class AgentDriver(ABC):
         """Open the agent; workers start on first use. Raises AgentFailed if the agent can never
         work."""
 
-    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:  # noqa: ARG002 - for others
-        """The missing target of a text option, as far as it is known before a run; None if none is
-        missing."""
+    def missing(self, options: Mapping[str, str], root: Path) -> tuple[str, str] | None:  # noqa: ARG002 - for others
+        """The option that names a missing target, and the message, as far as it is known before a
+        run; None if nothing is missing."""
         return None
 
     def files(

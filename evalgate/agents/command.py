@@ -17,7 +17,6 @@ from .base import (
     AgentSetting,
     DriverOptions,
     DriverTools,
-    Missing,
     exists,
 )
 from .pool import WorkerPool
@@ -77,15 +76,12 @@ class CommandDriver(AgentDriver):
 
         return WorkerPool(launch, setting=setting)
 
-    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> tuple[str, str] | None:
         """The working directory, if it does not exist."""
         folder = options.get("cwd", ".")
         if exists(root / folder):
             return None
-        return Missing(
-            option="cwd",
-            message=f"the working directory of the agent's command does not exist: `{folder}`",
-        )
+        return "cwd", f"the working directory of the agent's command does not exist: `{folder}`"
 
     def label(self, options: Json) -> str:
         """The command, and its folder if it is not the root."""

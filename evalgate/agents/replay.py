@@ -41,7 +41,6 @@ from .base import (
     Conversation,
     DriverOptions,
     DriverTools,
-    Missing,
     exists,
 )
 
@@ -341,12 +340,12 @@ class ReplayDriver(AgentDriver):
         assert isinstance(options, ReplayOptions)
         return ReplayAgent(options, setting)
 
-    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> tuple[str, str] | None:
         """The path, if no file matches it."""
         text = options.get("path")
         if text is None or exists(root / text) or _matches(root, text):
             return None
-        return Missing(option="path", message=f"there are no recordings at `{text}`")
+        return "path", f"there are no recordings at `{text}`"
 
     def files(
         self, options: Json, root: Path, below: Callable[[str], Iterable[str]]

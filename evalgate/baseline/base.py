@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -779,24 +779,6 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     }
 
 
-def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterable[Wording]:
-    """A note for each agent that ran in another environment. For reruns only if both sides have the
-    same agent, because a changed agent may have changed it. For stored results always. `reused`:
-    the suites with reused stored trials."""
-    notes: list[Wording] = []
-    stored_keys = _stored_keys(base)
-    for head_suite, base_suite in zip(head.suites, rerun.suites, strict=True):
-        inputs = head.inputs.get(head_suite.agent.key)
-        head_environment = head.agents.get(head_suite.agent.key, {})
-        key = base_suite.agent.key
-        if inputs and rerun.inputs.get(key) == inputs:
-            notes += _other_environment(rerun.agents.get(key, {}), head_environment, is_same=True)
-        if base.stored and head_suite.key in reused and head_suite.key in stored_keys:
-            stored_environment = base.stored.run.agents.get(stored_keys[head_suite.key], {})
-            notes += _other_environment(stored_environment, head_environment, is_same=False)
-    return dict.fromkeys(notes)
-
-
 def details_of(
     base: Base, run: Run
 ) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, AgentDescription]]:
@@ -825,16 +807,6 @@ def _stored_keys(base: Base) -> dict[str, str]:
     return {
         suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
     }
-
-
-def _other_environment(
-    base_environment: Mapping[str, str], head_environment: Mapping[str, str], *, is_same: bool
-) -> Iterator[Wording]:
-    for name in history.ENVIRONMENT:
-        base_text = base_environment.get(name, "")
-        head_text = head_environment.get(name, "")
-        if base_text and head_text and base_text != head_text:
-            yield Sentence("other_environment", is_same, name, base_text, head_text)
 
 
 # --- its commit -----------------------------------------------------------------------------------

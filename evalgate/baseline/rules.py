@@ -463,6 +463,10 @@ def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Proble
 
 EXCERPT_WIDTH = 60
 """Characters of a long value that are shown."""
+CONTEXT_WIDTH = 20
+"""Characters of them before the first difference."""
+MAX_EXAMINED = 100_000
+"""Characters of a value that are compared."""
 MAX_DIFF_LINES = 60
 DIFF_WIDTH = 300
 """Characters of a line in a file's difference."""
@@ -511,11 +515,8 @@ def _criterion_edits(
             yield from edit(f"{part} of {name}", getattr(base_use, part), getattr(head_use, part))
         if base_use.code and head_use.code == base_use.code and are_metrics_edited:
             yield from edit(f"code of {name}", "the base's", "edited")
-        base_options, head_options = map(_options, (base_use, head_use))
-        for option in sorted({*base_options, *head_options}, key=str):
-            yield from edit(
-                f"{option} of {name}", base_options.get(option), head_options.get(option)
-            )
+        for path, *values in _differences(_options(base_use), _options(head_use)):
+            yield from edit(f"{path} of {name}", *values)
 
 
 def _edit(
@@ -547,11 +548,36 @@ def _value_text(value: object) -> str:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return words.threshold(value)
-    return plain.clip_end(
-        value if isinstance(value, str) else plain.short_json(value), EXCERPT_WIDTH
-    )
+    return words.threshold(value) if isinstance(value, float) else str(value)
+
+
+def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """The differences of two values, as deep as both are mappings or lists of the same length: a
+    path such as `judge_model_options.judge_model`, and both values in words."""
+    if isinstance(base, Mapping) and isinstance(head, Mapping):
+        for name in sorted({*base, *head}, key=str):
+            yield from _differences(
+                base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name)
+            )
+    elif (
+        isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head)
+    ):
+        for index, (base_part, head_part) in enumerate(zip(base, head, strict=True)):
+            yield from _differences(base_part, head_part, path=f"{path}[{index}]")
+    elif base != head:
+        yield path, *_in_words(base, head)
+
+
+def _in_words(base: object, head: object) -> tuple[str, str]:
+    """Excerpts of two values that begin shortly before their first difference."""
+    texts = [
+        "unset" if setting is None else str(setting)[:MAX_EXAMINED] for setting in (base, head)
+    ]
+    shared_length = len(os.path.commonprefix(texts))  # noqa: RUF071 - of characters
+    start = max(shared_length - CONTEXT_WIDTH, 0) if max(map(len, texts)) > EXCERPT_WIDTH else 0
+    excerpts = [f"{'...' if start else ''}{text[start:]}" for text in texts]
+    base_text, head_text = (plain.clip_end(text, EXCERPT_WIDTH) for text in excerpts)
+    return base_text, head_text
 
 
 def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterator[GateEdit]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
-from evalgate.agents.base import Missing
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
@@ -554,8 +553,9 @@ def files_below(root: Path, folder: str) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)  # noqa: PTH118 - many
 
 
-def missing_of(use: AgentUse, root: Path) -> Missing | None:
-    """What the checkout lacks of the places that the agent's options name; None if nothing."""
+def missing_of(use: AgentUse, root: Path) -> tuple[str, str] | None:
+    """The option of an agent that names a missing place of the checkout, and the message; None if
+    nothing is missing."""
     options = {name: value for name, value in use.options.items() if isinstance(value, str)}
     return agents.DRIVERS[use.driver].missing(options, root)
 
@@ -572,5 +572,6 @@ def problems(uses: Iterable[AgentUse], *, root: Path, places: Locator | None) ->
         origins.add(use.found_by)
         missing = missing_of(use, root)
         if missing is not None:
-            place = places("agents", int(rule[1]), missing.option) if places else None
-            yield errors.error("agent-missing", missing.message, place)
+            option, message = missing
+            place = places("agents", int(rule[1]), option) if places else None
+            yield errors.error("agent-missing", message, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from evalgate import agents
@@ -17,6 +18,7 @@ from evalgate.model import (
     SessionInput,
     Suite,
 )
+from evalgate.system import python_needs
 from evalgate.values import Json
 from . import agent_source, agents as discovery_agents
 from .agent_source import ImportGraph
@@ -50,7 +52,8 @@ def suite_of(use: AgentUse, settings: Settings, state: Json | None = None) -> Su
 def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
     of ADK, agents of other frameworks, programs that ask one, and functions that answer, or else
-    programs that talk at the terminal. Those below examples and tests come last."""
+    programs that talk at the terminal. Those whose framework is not among their requirements come
+    later, those below examples and tests last."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -69,8 +72,9 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         ]
     files = list(discovery_agents.code_files(settings.root))
     graph = ImportGraph(discovery_agents.reader(settings.root))
-    # a module makes its main agent last
-    uses += [*agent_source.find_frameworks(files, graph)][::-1]
+    # a module makes its main agent last, and the main module imports those of programs
+    made_uses = [*agent_source.find_frameworks(files, graph)][::-1]
+    uses += sorted(made_uses, key=lambda use: -_import_count(use, made_uses, graph))
     uses = [use for use in uses if _is_below(use, settings)]
     functions = [] if uses else agent_source.find_functions(files, graph)
     known_options = [use.options for use in uses]
@@ -81,11 +85,40 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses[LIKELIEST:LIKELIEST] = [
         use for use in programs if use.options not in known_options and _is_below(use, settings)
     ]
-    return sorted(uses, key=lambda use: agent_source.is_example(_place_of(use)))
+    return sorted(
+        uses,
+        key=lambda use: (
+            agent_source.is_example(_place_of(use)),
+            not _is_declared(use, settings),
+        ),
+    )
 
 
 LIKELIEST = 3
 """The number of agents before the first program."""
+
+
+MOST_RANKED = 20
+"""The number of modules with agents up to which their imports decide the order."""
+
+
+def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], graph: ImportGraph) -> int:
+    """The number of other agents' modules that an agent's module imports."""
+    places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
+    if not places or len(places) > MOST_RANKED:
+        return 0
+    reached = graph.reached([f"{_place_of(use)}.py"])
+    return len(places & {file.removesuffix(".py") for file in reached})
+
+
+def _is_declared(use: AgentUse, settings: Settings) -> bool:
+    """True if the agent's requirements name its framework, or are unknown."""
+    driver = agents.DRIVERS[use.driver]
+    place = str(settings.root / _place_of(use))
+    needs = python_needs.nearest_needs(place, str(settings.root))
+    text = "" if needs is None else needs.text.lower().replace("_", "-")
+    names = {driver.name, *driver.modules}
+    return not text or any(name.replace("_", "-") in text for name in names)
 
 
 def _is_below(use: AgentUse, settings: Settings) -> bool:

@@ -594,7 +594,7 @@ class _Measuring:
         if base is not None:
             base_run = self._base_run(base)
             shared = self._session.sides[BASE].shared
-            is_together = self._origin(base, head_run).source is BaseSource.RERUN
+            is_together = self._origin(base).source is BaseSource.RERUN
             # new cases, deleted cases, and cases that stored results cannot be compared with
             unpaired = baseline_base.unpaired(base, rules.suites, plan=self._planned)
             unpaired |= self._unpaired if base.root is None else {}
@@ -624,7 +624,7 @@ class _Measuring:
             )
             return (comparison,) * len(all_sides)
         shared = self._session.sides[BASE].shared
-        origin = self._origin(base, all_sides[0].head)
+        origin = self._origin(base)
         edited = baseline_base.edited(base, self._rules.suites, shared)
         unread = self._unread(shared) if shared else ()
         return [
@@ -689,7 +689,7 @@ class _Measuring:
         is_beside = head.reused.get(key, "") == base.reused.get(key, "") or key.suite in base.shared
         return replace(trial, apart=True) if is_late or not is_beside else trial
 
-    def _origin(self, base: Base, head: Run) -> BaseOrigin:
+    def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & side.reused.keys()
         origin = base.origin
@@ -697,17 +697,11 @@ class _Measuring:
         trial_count = sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
-        suites = frozenset(key.suite for key in reused)
-        run = self._session.run(side)
         return replace(
             origin,
             source=source,
             measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
-            notes=(
-                *origin.notes,
-                *baseline_base.environments(base, head, run, reused=suites),
-                *([Sentence("base_cause", self._cause)] if self._cause else []),
-            ),
+            notes=(*origin.notes, *([Sentence("base_cause", self._cause)] if self._cause else [])),
         )

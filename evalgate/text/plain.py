@@ -126,27 +126,13 @@ def ends(text: str, *, most_lines: int, limit: int) -> str:
     with the number of omitted lines between them: some programs report the error first, others
     last."""
     rows = text.strip("\n").split("\n")
-    if len(rows) <= most_lines and len(text) <= limit:
-        return "\n".join(rows)
-    first_rows = _fitting_rows(rows, most_lines=most_lines // 2, limit=limit // 2)
-    last_rows = _fitting_rows(
-        rows[len(first_rows) :][::-1], most_lines=most_lines - most_lines // 2, limit=limit // 2
-    )[::-1]
-    omitted_count = len(rows) - len(first_rows) - len(last_rows)
-    if omitted_count:
-        first_rows.append(f"[... {words.counted(omitted_count, 'line')} left out ...]")
-    return "\n".join([*first_rows, *last_rows])
-
-
-def _fitting_rows(rows: Sequence[str], *, most_lines: int, limit: int) -> list[str]:
-    """The first `most_lines` rows that fit in `limit` characters; the last may be clipped."""
-    fitting_rows: list[str] = []
-    for row in rows[:most_lines]:
-        if limit <= 0:
-            break
-        fitting_rows.append(clip(row, limit))
-        limit -= len(row)
-    return fitting_rows
+    if len(rows) <= most_lines:
+        return clip("\n".join(rows), limit)
+    first_count = most_lines // 2
+    last_start = len(rows) - most_lines + first_count
+    note = f"[... {words.counted(last_start - first_count, 'line')} left out ...]"
+    halves = (clip("\n".join(part), limit // 2) for part in (rows[:first_count], rows[last_start:]))
+    return f"\n{note}\n".join(halves)
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:

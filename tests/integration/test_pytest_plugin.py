@@ -124,7 +124,9 @@ def test_what_was_not_measured_is_an_error(repo: Repository) -> None:
     code, said, found = run_pytest(repo, "--evalgate", "-k", "case_0")
     assert (code, found) == (1, {"case_0": "error"})
     assert "ERROR at setup of case_0" in said
-    assert re.search(r"^ERROR desk.evalset.json::case_0 - The agent", said, re.MULTILINE), said
+    assert re.search(r"^ERROR desk.evalset.json::case_0 - Failed: The agent", said, re.MULTILINE), (
+        said
+    )
     assert "exited" in said
     assert "pytest_plugin" not in said, "a traceback of ours tells nobody anything"
     assert "Report: evalgate-report/report.html" in said

@@ -302,11 +302,8 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(
     (case,) = results["suites"][0]["cases"]
     assert case["trials"][0]["grades"][success]["value"] == 1.0  # judged as one conversation
     assert uses(root)[success]["calls"] == 2 * 3  # each side's, three of five samples
-    (told,) = results["comparison"]["cases"]
-    assert told["divergence"] == {"answers": 2, "users": 3}
     comment = (root / "evalgate-report/comment.md").read_text()
-    expected = "The conversations diverge in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
-    assert expected in comment
+    assert "The conversations diverge in turn 2; from turn 3 on" in comment
     assert (
         "The conversations diverge in turn 2" in (root / "evalgate-report/report.html").read_text()
     )

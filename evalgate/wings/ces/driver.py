@@ -29,7 +29,6 @@ from evalgate.agents.base import (
     AgentSetting,
     Conversation,
     DriverOptions,
-    Missing,
     exists,
 )
 from evalgate.agents.conversation import Turns
@@ -793,12 +792,12 @@ class CesDriver(AgentDriver):
         """True unless the app is created from a folder."""
         return not options.get("path")
 
-    def missing(self, options: Mapping[str, str], root: Path) -> Missing | None:
+    def missing(self, options: Mapping[str, str], root: Path) -> tuple[str, str] | None:
         """The folder of the export, if it is missing."""
         path = options.get("path", "")
         if not path or exists(root / path):
             return None
-        return Missing(option="path", message=f"there is no folder {path}")
+        return "path", f"there is no folder {path}"
 
     def is_same_place(self, options: Json, other_options: Json) -> bool:
         """True if app, version and address are equal."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +29,6 @@ PASSED = "passed"
 FAILED = "failed"
 NOT_BLOCKING = "not_blocking"
 NOT_MEASURED = "not_measured"
-
-
-class NotMeasuredError(Exception):
-    """A case without a verdict: an error of its test, never a pass."""
-
-
-class FailedCaseError(Exception):
-    """A case below its thresholds."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -178,17 +170,6 @@ class Evaluations:
         if "evalgate" in getattr(node, "workeroutput", {}):
             self.verdicts.append(node.workeroutput["evalgate"])
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Show why a case was not measured, without a traceback of ours: pytest does not ask an
-        item about errors of its setup."""
-        report = yield
-        if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasuredError):
-            report.longrepr = str(call.excinfo.value)
-        return report
-
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail the session also for rules over all cases, such as `pass-rate`."""
         if any(self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
@@ -270,30 +251,24 @@ class EvaluationCase(pytest.Item):
     evaluations: Evaluations
 
     def setup(self) -> None:
-        """Raises NotMeasuredError, which pytest counts as an error, not as a failure."""
+        """Fails if the case was not measured: pytest counts that as an error, never as a pass."""
         items = [item for item in self.session.items if isinstance(item, EvaluationCase)]
         self.evaluations.measure(items)
         outcome, text = self._outcome
         if outcome == NOT_MEASURED:
-            raise NotMeasuredError(text)
+            pytest.fail(text, pytrace=False)
 
     def runtest(self) -> None:
-        """Raises FailedCaseError."""
+        """Fails if the case is below its thresholds."""
         outcome, text = self._outcome
         if outcome == FAILED:
-            raise FailedCaseError(text)
+            pytest.fail(text, pytrace=False)
         if outcome == NOT_BLOCKING:
             pytest.xfail(text)
 
     @property
     def _outcome(self) -> list[str]:
         return self.evaluations.outcomes.get(self.nodeid, [NOT_MEASURED, "the case was not run"])
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The difference, instead of a traceback of ours."""
-        if isinstance(excinfo.value, FailedCaseError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """The file and the case's name."""

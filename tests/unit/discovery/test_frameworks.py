@@ -281,6 +281,19 @@ def test_programs_that_ask_an_agent(sources: dict[str, str], found: list[str]) -
     assert [f"{use.driver} {use.options['call']}" for use in programs] == found
 
 
+def test_the_agent_whose_module_imports_those_of_others_comes_first(tmp_path: Path) -> None:
+    agent = "from strands import Agent\ndesk = Agent()\n"
+    files = {
+        "answers.py": agent,
+        "manager.py": f"import answers, words\n{agent}",
+        "words.py": agent,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    uses = candidates.find_agents(Settings(root=tmp_path))
+    assert [use.options["call"] for use in uses] == ["manager:desk", "words:desk", "answers:desk"]
+
+
 def test_a_program_comes_after_the_likeliest_agents(tmp_path: Path) -> None:
     agents = "from strands import Agent\n" + "".join(f"desk_{n} = Agent()\n" for n in range(4))
     for name, text in {"desks.py": agents, "main.py": RUNNING}.items():

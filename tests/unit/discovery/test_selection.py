@@ -77,8 +77,6 @@ def test_a_selection(text, keys, case_ids):
         ("empty", "holds no evaluation file", "Found 4 evaluation files"),
         ("zzz", "matches no evaluation file", "Found 4 evaluation files"),
         ("q*", "matches no evaluation file", "Found 4"),
-        # the colon of a drive ends no path
-        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "Found 4"),
         ("", "matches no evaluation file", "Is a variable not set"),
         (
             "evals/a.evalset.json:",

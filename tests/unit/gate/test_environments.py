@@ -1,5 +1,5 @@
-"""What is said of a base that ran with other packages, or was answered by other models, than
-head."""
+"""What is said of a base that was answered by other models than head, and of a stored base's
+environment."""
 
 from __future__ import annotations
 
@@ -45,39 +45,6 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
         stored=stored
         and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
     )
-
-
-@pytest.mark.parametrize(
-    ("code", "rerun", "stored", "reused", "said"),
-    [
-        ("same", OLD, None, False, ["the same agent ran with a different framework version"]),
-        ("same", NEW, None, False, []),
-        ("other", OLD, None, False, []),  # the change may be about just that
-        # else unknown
-        ("other", {}, OLD, True, ["the agent ran with a different framework version"]),
-        ("same", {}, OLD, True, ["the agent ran with a different framework version"]),
-        ("other", {}, NEW, True, []),
-        ("other", NEW, OLD, False, []),  # stored, and nothing of it used
-        ("other", {}, {}, True, []),  # not known
-    ],
-)
-def test_another_environment(
-    code: str,
-    rerun: Mapping[str, str],
-    stored: Mapping[str, str] | None,
-    reused: bool,
-    said: list[str],
-) -> None:
-    then = None if stored is None else side(code="same", about=stored)
-    found = baseline_base.environments(
-        base_of(then),
-        side(code=code, about=NEW),
-        side(code="same", about=rerun),
-        reused={sides.SUITE} if reused else (),
-    )
-    assert [
-        str(note).partition(" on the base (1.18) than on head (2.13)")[0] for note in found
-    ] == said
 
 
 @pytest.mark.parametrize(

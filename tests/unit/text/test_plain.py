@@ -75,14 +75,18 @@ def test_clipping_keeps_both_ends_and_counts_the_rest() -> None:
         ("a\nb\nc\nd", "a\nb\nc\nd"),
         ("a\nb\nc\nd\ne", "a\nb\n[... 1 line left out ...]\nd\ne"),
         (
-            "Error: no disk\n" + "  at f\n" * 2_000 + "exit 1",
-            "Error: no disk\n  at f\n[... 1,998 lines left out ...]\n  at f\nexit 1",
+            "Error: no disk\n" + "at f\n" * 2_000 + "exit 1",
+            "Error: no disk\nat f\n[... 1,998 lines left out ...]\nat f\nexit 1",
         ),
-        # one line may be all that there is room for, above and below
-        ("x" * 500 + "\ny\nend", f"{'x' * 15} [... 480 characters left out ...] {'x' * 5}\ny\nend"),
+        # of a long line, both ends
+        ("x" * 500 + "\ny\nend", f"{'x' * 30} [... 466 characters left out ...] {'x' * 4}\ny\nend"),
         (
             "begin\ny\n" + "x" * 500,
-            f"begin\ny\n{'x' * 15} [... 480 characters left out ...] {'x' * 5}",
+            f"begin\ny\n{'x' * 22} [... 468 characters left out ...] {'x' * 10}",
+        ),
+        (
+            "x" * 500 + "\n1\n2\n3\nend",
+            f"{'x' * 15} [... 482 characters left out ...] {'x' * 3}\n1\n[... 1 line left out ...]\n3\nend",
         ),
         ("", ""),
     ],

@@ -55,7 +55,8 @@ async def _ask_model(
 ) -> Any:
     key = object()
     system = [message.text for message in arguments["messages"] if message.role == "system"]
-    instructions = arguments["options"].get("instructions") or ""
+    # a client of the agent's own may take its options otherwise
+    instructions = (arguments.get("options") or {}).get("instructions") or ""
     session.model_begins(key, instructions="\n".join([*system, instructions]))
     response = await run()
     usage = response.usage_details or {}
@@ -101,7 +102,7 @@ class Host(frameworks.FrameworkHost):
     """See frameworks.FrameworkHost."""
 
     package = "agent-framework-core"
-    low = "1.0.1"
+    low = "1"
     high = "2"
     session = Session
     agent_classes = ("agent_framework:BaseAgent",)

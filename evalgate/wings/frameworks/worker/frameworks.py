@@ -468,7 +468,12 @@ class FrameworkHost(server.Host, ABC):
         except importlib.metadata.PackageNotFoundError:
             message = f"{self.package} is not installed for {sys.executable}: add `{specifier}` to the requirements"
             raise errors.LoadFailed(message) from None
-        if not _version_parts(self.low) <= _version_parts(version) < _version_parts(self.high):
+        release = _release(version)
+        # a beta of the lowest release is before it, one of the highest is not below that
+        is_too_old = release < _release(self.low) or (
+            release == _release(self.low) and re.search(r"\d(a|b|rc|\.dev)\d", version)
+        )
+        if is_too_old or release >= _release(self.high):
             raise errors.LoadFailed(
                 f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {specifier}: "
                 "install such a version, or use `driver: python` with a function of your own (docs/agents/python.md)"
@@ -535,8 +540,9 @@ def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
     return not {*classes}.isdisjoint(type(candidate).__mro__)
 
 
-def _version_parts(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+def _release(version: str) -> tuple[int, ...]:
+    numbers = re.findall(r"\d+", re.split(r"[^\d.]", version)[0])
+    return (*map(int, numbers), 0, 0)[:3]
 
 
 def member(call: str) -> Any:

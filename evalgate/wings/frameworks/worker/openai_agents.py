@@ -77,8 +77,8 @@ def _watcher(session: Session) -> Any:
             counts = frameworks.usage_of(
                 usage.input_tokens,
                 usage.output_tokens,
-                cached_tokens=usage.input_tokens_details.cached_tokens or None,
-                thought_tokens=usage.output_tokens_details.reasoning_tokens,
+                cached_tokens=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
+                thought_tokens=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
             )
             model = (
                 agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import typing_extensions
 
-from evalgate.wings.frameworks.worker import frameworks
+from evalgate.wings.frameworks.worker import agent_framework, frameworks
+from evalgate.worker import errors
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,31 @@ def test_a_context_is_made_of_the_state_and_of_what_needs_nothing() -> None:
     assert (type(desk.database), desk.number, desk.place) == (Database, 7, "Aachen")
     with pytest.raises(TypeError, match=r"are given a Desk, which needs number \(int\): "):
         frameworks.build_context(Desk, {})
+
+
+@pytest.mark.parametrize(
+    ("version", "is_accepted"),
+    [
+        ("0.9.9", False),
+        # betas of the lowest release are before it, in any spelling
+        ("1.0.0b251001", False),
+        ("1.0b1", False),
+        ("1.0.0.dev3", False),
+        ("1", True),
+        ("1.0.0", True),
+        # of later ones they are not
+        ("1.1.0rc1", True),
+        ("1.12.3", True),
+        # nor are those of the next major version below it
+        ("2.0.0b1", False),
+        ("2.0.0", False),
+    ],
+)
+def test_versions_that_a_driver_is_made_for(
+    monkeypatch: pytest.MonkeyPatch, version: str, is_accepted: bool
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _package: version)
+    loading = agent_framework.Host().load({"call": "no_module:agent"})
+    with pytest.raises(errors.LoadFailed) as failure:
+        asyncio.run(loading)
+    assert ("made for agent-framework-core>=1,<2" not in str(failure.value)) is is_accepted
