@@ -258,7 +258,7 @@ def _as_json(model: Any) -> str:
 def _refuse(num_runs: int, **arguments: Any) -> None:
     """Raise ValueError for arguments that cannot be honored."""
     for name, argument in arguments.items():
-        if argument:
+        if argument is not None and argument != "":
             raise ValueError(f"`{name}` is not supported: {ARGUMENT_ADVICE[name]}.")
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")

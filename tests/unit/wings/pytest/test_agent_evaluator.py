@@ -89,16 +89,17 @@ def test_calls_at_the_same_time_do_not_read_half_a_file_of_each_other(
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
+    ("name", "argument", "advice"),
     [
-        ("initial_session_file", "`evalgate migrate FILE --initial-session SESSION`"),
-        ("output_file", "results.json of the report folder"),
-        ("eval_set_results_manager", "results.json of the report folder"),
+        ("initial_session_file", "x", "`evalgate migrate FILE --initial-session SESSION`"),
+        ("output_file", "x", "results.json of the report folder"),
+        # a manager may be a collection, and empty
+        ("eval_set_results_manager", {}, "results.json of the report folder"),
     ],
 )
-def test_arguments_that_are_refused(name: str, advice: str) -> None:
+def test_arguments_that_are_refused(name: str, argument: Any, advice: str) -> None:
     with pytest.raises(ValueError, match=rf"`{name}` is not supported: .*{advice}"):
-        AgentEvaluator.evaluate("desk_agent", "desk.test.json", **{name: "x"})  # type: ignore[arg-type]
+        AgentEvaluator.evaluate("desk_agent", "desk.test.json", **{name: argument})
 
 
 def test_old_files_are_migrated_by_a_command() -> None:
