@@ -16,7 +16,8 @@ TYPIST: ContextVar[Callable[[], str] | None] = ContextVar("evalgate_typist", def
 """Gives the texts that are typed in this context."""
 
 _ARGUMENT = re.compile(
-    r"\bargv\[1|\badd_argument\(\s*[\"'][^\"'-]|\bclick\.argument\(|\btyper\.Argument\("
+    r"\bargv\[1|\badd_argument\(\s*[\"'][^\"'-](?![^)]*nargs=[\"'][?])"
+    r"|\bclick\.argument\((?![^)]*required=False)|\btyper\.Argument\("
 )
 
 
@@ -39,8 +40,8 @@ def serve() -> None:
 
 
 def takes_argument(module: str) -> bool:
-    """True if a module, by its source, reads an argument that is no option. Raises
-    ModuleNotFoundError."""
+    """True if a module, by its source, requires an argument that is no option, or reads
+    `sys.argv[1]`. Raises ModuleNotFoundError."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(name=module)

@@ -39,6 +39,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("while True:\n    print('heard', input('You: '))", "heard hello"),
         ("import sys\nprint('heard', sys.argv[1])", "heard hello"),
         (f"{PARSER}p.add_argument('prompt')\nprint('heard', p.parse_args().prompt)", "heard hello"),
+        # an argument that may be absent is no question
+        (f"{PARSER}p.add_argument('mode', nargs='?', type=int)\nprint(p.parse_args().mode, input())",
+         "None hello"),
+        (f"{PARSER}p.add_argument('prompt', nargs='*')\nprint(*p.parse_args().prompt)", "hello"),
         (f"{PARSER}p.add_argument('--fast', action='store_true')\nprint(p.parse_args().fast, input())",
          "False hello"),
         ("import sys\nprint(input())\nsys.exit()", "hello"),
