@@ -263,6 +263,7 @@ class WorkerConversation(Turns):
         super().__init__(case, limits, worker.redact)
         self._worker = worker
         self._on_timeout = on_timeout
+        self._began = time.monotonic()
         self._steps: list[StepEvent] = []
         self._recorded: dict[int, JsonObject] = {}
         self._open = True
@@ -491,6 +492,10 @@ class WorkerConversation(Turns):
             if stall.session != self._box.name:
                 return loss
             message += f"; {stall_text}"
+        elif boxes.was_stalled(self._box, since=self._began):
+            boxes.is_lost_together = True  # as above
+            text = f"{message}, and another conversation of its process waited without `await`"
+            return FailureKind.UNREACHABLE.failure(text)
         return FailureKind.TIMEOUT.failure(message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:

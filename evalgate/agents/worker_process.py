@@ -152,6 +152,21 @@ class Mailboxes:
         self._ended: AgentFailure | None = None
         self.is_lost_together = False  # it ended in several conversations
         self.last_stall: Stalled | None = None  # no `resumed` came since
+        self._stalled_at: dict[str, float] = {}
+
+    def note_stall(self, stall: Stalled | None) -> None:
+        """Note that one conversation keeps the worker from the others, or that none does any
+        more."""
+        with self._lock:
+            for report in filter(None, (self.last_stall, stall)):
+                self._stalled_at[report.session] = time.monotonic()
+            self.last_stall = stall
+
+    def was_stalled(self, box: Mailbox, *, since: float) -> bool:
+        """True if another conversation kept the worker `since` this time of the monotonic clock."""
+        with self._lock:
+            times = self._stalled_at.items()
+            return any(at >= since for session, at in times if session != box.name)
 
     def stall(self) -> Stalled | None:
         """The report of the conversation that keeps the worker from all others; None if none does.
@@ -427,7 +442,7 @@ class Worker:
         elif isinstance(message, InputsMessage):
             self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
-            self.boxes.last_stall = message if isinstance(message, Stalled) else None
+            self.boxes.note_stall(message if isinstance(message, Stalled) else None)
         else:
             failure = self.boxes.add(message, size=size)
         if failure is not None:

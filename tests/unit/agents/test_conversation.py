@@ -115,13 +115,36 @@ def test_who_blocks_the_process_times_out_and_the_others_are_lost_with_it(
         on_timeout=lambda: None,
     )
     worker.boxes.open(Phase.TURN)
-    worker.boxes.last_stall = Stalled(type="stalled", session=holder, seconds=1.0)
+    worker.boxes.note_stall(Stalled(type="stalled", session=holder, seconds=1.0))
     with pytest.raises(AgentFailed) as caught:
         conversation.send(Content(parts=(Text(text="hello"),), role="user"))
     assert (caught.value.failure.kind, words in caught.value.failure.message) == (kind, True)
     assert worker.failure is not None
     assert worker.failure.kind is FailureKind.UNREACHABLE
     assert worker.boxes.is_lost_together  # each is run again in a process of its own
+
+
+@pytest.mark.parametrize(
+    ("holder", "kind"), [("s1", FailureKind.TIMEOUT), ("s2", FailureKind.UNREACHABLE)]
+)
+def test_a_timeout_after_another_conversation_blocked_the_process_is_no_result(
+    holder: str, kind: FailureKind
+) -> None:
+    worker = Worker("turn")
+    conversation = WorkerConversation(
+        worker,  # type: ignore[arg-type]  # as above
+        case=Case(case_id="c", conversation=()),
+        seed=0,
+        limits=AgentLimits(turn_timeout_s=0.1),
+        on_timeout=lambda: None,
+    )
+    worker.boxes.note_stall(Stalled(type="stalled", session=holder, seconds=1.0))
+    worker.boxes.note_stall(None)
+    with pytest.raises(AgentFailed) as caught:
+        conversation.send(Content(parts=(Text(text="hello"),), role="user"))
+    assert caught.value.failure.kind is kind
+    assert worker.boxes.is_lost_together == (kind is FailureKind.UNREACHABLE)
+    assert worker.failure is None  # the others go on
 
 
 def step(*parts: Any, usage: Usage | None = None) -> StepEvent:

@@ -203,9 +203,9 @@ def test_which_conversation_stalls_the_worker(steps: list[str], holder: str) -> 
         what, _, name = step.partition(" ")
         match what:
             case "stalled":
-                all_boxes.last_stall = Stalled(type="stalled", session=name, seconds=1.0)
+                all_boxes.note_stall(Stalled(type="stalled", session=name, seconds=1.0))
             case "resumed":
-                all_boxes.last_stall = None
+                all_boxes.note_stall(None)
             case "answered":
                 all_boxes.add(turn_end(name), size=1)
             case "closed":
