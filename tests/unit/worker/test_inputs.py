@@ -8,7 +8,7 @@ from evalgate.worker import inputs, pipe
 
 
 @pytest.mark.parametrize("character", ["a", "\u6f22", '"', "\x01"])
-def test_many_questions_fit_into_a_line_of_the_least_max_output(character):
+def test_many_questions_fit_into_a_line_of_the_least_max_output(character: str) -> None:
     tracer = inputs.Tracer("/nowhere")
     for number in range(inputs.MOST_QUESTIONS):
         tracer.ask(f"{inputs.FILE} {inputs.spelling(f'{number}{character * 34}')}")
