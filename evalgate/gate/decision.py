@@ -39,12 +39,13 @@ from evalgate.results import file as results_file, output, shards
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import redact
+from evalgate.system import process, redact
 from evalgate.values import Sentence
 from .measure import Measurement
 from .session import FileWriter
 
 
+@process.no_garbage_search()
 def decide(
     measurement: Measurement,
     rules: Rules,
@@ -189,6 +190,7 @@ def verdict_of(
     return verdict, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
+@process.no_garbage_search()
 def publish(
     report: Report,
     measurement: Measurement,

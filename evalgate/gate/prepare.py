@@ -45,6 +45,7 @@ def prepare(
     return prepared_project.with_problems(more_problems)
 
 
+@process.no_garbage_search()
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
     Raises as `prepare` and `require_sound`."""

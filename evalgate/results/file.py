@@ -57,7 +57,7 @@ from . import labels, shapes
 from .labels import CaseLabel
 from .shapes import AnyGrade, Described, Entry, OutcomeEntry, entry
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
 MOST_BYTES = 2 * 1024**3
 NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."

@@ -637,6 +637,18 @@ def collect_garbage_rarely() -> None:
     atexit.register(gc.freeze)
 
 
+@contextmanager
+def no_garbage_search() -> Iterator[None]:
+    """Search for no cyclic garbage, and never in the objects that are there at the end: for code
+    that makes many objects which live as long as the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def close_to_other_processes() -> bool:
     """Prevent the agent, which may run as the same user, from reading our environment and memory.
 

@@ -20,7 +20,7 @@ TRIAL: dict[str, Any] = {
     "grades": {"m": {"value": 1.0}},
 }
 RESULTS: dict[str, Any] = {
-    "schema_version": 5,
+    "schema_version": 6,
     "evalgate": "0",
     "verdict": {"kind": "pass", "reason": "", "exit_code": 0},
     "suites": [
@@ -76,7 +76,7 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"schema_version": 5, "a": ' + "[" * 900 + "]" * 900 + "}"]
+    "text", ["[" * 100_000, '{"schema_version": 6, "a": ' + "[" * 900 + "]" * 900 + "}"]
 )
 def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)

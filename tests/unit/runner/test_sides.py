@@ -248,9 +248,9 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
         ('{"schema_version": 4}', "schema_version 4"),
-        ('{"schema_version": 5}', "does not fit results.json"),
+        ('{"schema_version": 6}', "does not fit results.json"),
         (
-            '{"schema_version": 5, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            '{"schema_version": 6, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
             "does not fit results.json",
         ),
     ],
