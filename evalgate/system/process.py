@@ -639,14 +639,15 @@ def collect_garbage_rarely() -> None:
 
 @contextmanager
 def no_garbage_search() -> Iterator[None]:
-    """Search for no cyclic garbage, and never in the objects that are there at the end: for code
-    that makes many objects which live as long as the process."""
+    """Search for no cyclic garbage: for code that makes many objects which live as long as the run.
+    What remains is searched as before, because the process may be a test's, or a server."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def close_to_other_processes() -> bool:

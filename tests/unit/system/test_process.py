@@ -1,11 +1,13 @@
 """What is kept of a child's output, whatever the size of its pieces."""
 
+import gc
 import itertools
+import weakref
 
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.system.process import LineSplitter, LineTooLong, Tail
+from evalgate.system.process import LineSplitter, LineTooLong, Tail, no_garbage_search
 
 pieces = st.lists(st.binary(max_size=40), max_size=20)
 
@@ -59,3 +61,24 @@ def test_a_line_beyond_the_limit_is_refused_and_forgotten(chunks: list[bytes]) -
     with pytest.raises(LineTooLong):
         list(itertools.chain.from_iterable(splitter.feed(chunk) for chunk in chunks))
     assert len(splitter.remainder()) <= 12
+
+
+class Cycle:
+    """An object that only a search for garbage finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_process_that_goes_on_searches_for_garbage_as_before(is_enabled: bool) -> None:
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        with no_garbage_search():
+            is_searched = gc.isenabled()
+            cycle = weakref.ref(Cycle())
+        assert (is_searched, gc.isenabled()) == (False, is_enabled)
+        gc.collect()
+        assert cycle() is None
+    finally:
+        gc.enable()
