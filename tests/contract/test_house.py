@@ -15,16 +15,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 495_650,
+    "tokens": 476_500,
     "tokens_per_statement": 10.9,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements
-    "value_classes": 363,
+    "value_classes": 357,
     "over_8_fields": 27,
     "doubled_class_names": 6,
-    "words": 1352,  # functions are named by what they do
-    "replace": 142,
-    "largest_room": 7500,  # lines of 100
+    "words": 1346,  # functions are named by what they do
+    "replace": 141,
+    "largest_room": 7200,  # lines of 100
     "longest_function": 450,  # tokens
 }
 
