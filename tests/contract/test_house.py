@@ -14,8 +14,9 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases
-    "tokens": 476_500,
+    # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
+    # timeouts after a blocked process, modules in any folder
+    "tokens": 476_700,
     "tokens_per_statement": 10.9,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements
