@@ -291,6 +291,7 @@ def _post_unread(environ: Environ, error: EvalgateError) -> None:
 def _run_gate(
     environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
 ) -> Report:
+    process.end_with_run()
     show_progress = None if posting is None else posting.show_progress
     links = events.links_of(environ, event)
     shown_problems = set[Problem]()

@@ -34,7 +34,7 @@ from evalgate.model import AgentUse, ConfigOrigin, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.runner import trials
-from evalgate.system import isolation
+from evalgate.system import isolation, process
 from evalgate.text import words
 from evalgate.values import JsonObject, Log
 
@@ -278,6 +278,7 @@ def run_gate(
 ) -> int:
     """Run a gate. Show problems as they occur, the results, what `more` says of them, and the
     written files. Return its exit code."""
+    process.end_with_run()
     settings = load.load_settings(options)
     shown_problems = list[Problem]()
     texts = list[str]()

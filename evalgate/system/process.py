@@ -640,14 +640,22 @@ def collect_garbage_rarely() -> None:
 @contextmanager
 def no_garbage_search() -> Iterator[None]:
     """Search for no cyclic garbage: for code that makes many objects which live as long as the run.
-    What remains is searched as before, because the process may be a test's, or a server."""
+    What remains is searched as before, because the process may be a test's, or a server; after
+    `end_with_run` it never is."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if gc.get_freeze_count():
+            gc.freeze()
         if was_enabled:
             gc.enable()
+
+
+def end_with_run() -> None:
+    """Say that this process makes one run and ends: what lives now is no garbage until then."""
+    gc.freeze()
 
 
 def close_to_other_processes() -> bool:

@@ -7,7 +7,7 @@ import weakref
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.system.process import LineSplitter, LineTooLong, Tail, no_garbage_search
+from evalgate.system.process import LineSplitter, LineTooLong, Tail, end_with_run, no_garbage_search
 
 pieces = st.lists(st.binary(max_size=40), max_size=20)
 
@@ -73,12 +73,28 @@ class Cycle:
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_a_process_that_goes_on_searches_for_garbage_as_before(is_enabled: bool) -> None:
     (gc.enable if is_enabled else gc.disable)()
+    gc.unfreeze()
     try:
         with no_garbage_search():
             is_searched = gc.isenabled()
             cycle = weakref.ref(Cycle())
         assert (is_searched, gc.isenabled()) == (False, is_enabled)
-        gc.collect()
+        gc.collect(0)
         assert cycle() is None
     finally:
         gc.enable()
+        gc.freeze()
+
+
+def test_a_process_that_ends_with_its_run_searches_in_nothing_that_remains() -> None:
+    gc.unfreeze()
+    try:
+        end_with_run()
+        with no_garbage_search():
+            cycle = weakref.ref(Cycle())
+        gc.collect()
+        assert cycle() is not None
+    finally:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
