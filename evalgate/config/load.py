@@ -280,7 +280,8 @@ def line_of_input(name: str, value: str) -> str:
     if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line has this setting: `evalgate run --{input_name}`."
     # a text in JSON's quotes is one in YAML, and the file's settings are read as the inputs are
-    return f"Write this line in evalgate.yml: `{input_name}: {json.dumps(value)}`."
+    text = json.dumps(value, ensure_ascii=False)
+    return f"Write this line in evalgate.yml: `{input_name}: {text}`."
 
 
 def _read_setting(key: str, value: Any, settings: JsonObject, place: Place) -> Iterator[Problem]:

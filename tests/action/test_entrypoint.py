@@ -126,6 +126,7 @@ def test_files_that_cannot_be_a_gate_end_red(
         ("strict", "true", '`strict: "true"`'),
         ("requirements", "a.txt\nb, c", r'`requirements: "a.txt\nb, c"`'),
         ("criteria", "a: b #c", '`criteria: "a: b #c"`'),
+        ("requirements", "h\u00e9/\U0001f600.txt", '`requirements: "h\u00e9/\U0001f600.txt"`'),
         ("tools", "replay", '`tools: "replay"`'),
         ("grep", "Paris", "Only the command line has this setting: `evalgate run --grep`."),
         ("fail_onn", "regression", "Did you mean `fail-on`?"),
