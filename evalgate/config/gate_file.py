@@ -55,6 +55,9 @@ def _check(config: JsonObject) -> JsonObject:
         if fault["type"] != "extra_forbidden":
             message += f", found {plain.short_json(fault['input'])}"
         raise _refusal(message, fault["loc"]) from error
+    except (AttributeError, TypeError) as error:  # by its enums, for a value that is no text
+        message = f"google.genai's GenerateContentConfig cannot be made of it: {error}"
+        raise _refusal(message, ()) from error
     for name in SYSTEM_INSTRUCTION:
         instruction = config.get(name)
         if instruction is not None and text_of_instruction(instruction) is None:

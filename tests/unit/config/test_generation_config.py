@@ -48,3 +48,18 @@ def test_what_it_refuses_is_an_error_at_its_place(config, at, reason):
     assert error["ctx"]["at"] == at
     assert error["msg"].startswith(f"`{'.'.join(at)}`")
     assert error["msg"].endswith(reason)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"response_schema": {"type": ["STRING"]}},
+        {"safety_settings": [{"category": {"a": 1}}]},
+    ],
+)
+def test_what_is_no_text_where_a_word_is_expected_is_refused(config):
+    with pytest.raises(ValidationError) as caught:
+        Holder(config=config)
+    [error] = caught.value.errors()
+    assert (error["type"], error["ctx"]["at"]) == (gate_file.REFUSED, ())
+    assert "google.genai's GenerateContentConfig" in error["msg"]
