@@ -24,8 +24,9 @@ SAFE = json.dumps({"rationale": "Weather harms nobody.", "verdict": "safe"})
 HOLDS = json.dumps(
     {"verdicts": [{"id": "P1", "evidence": "", "rationale": "It says so.", "verdict": "yes"}]}
 )
-BORNE_OUT = f"<sentence>{ANSWER}</sentence>\n" + json.dumps(
+BORNE_OUT = json.dumps(
     {
+        "text": f"<sentence>{ANSWER}</sentence>",
         "verdicts": [
             {
                 "id": "S1",
@@ -33,7 +34,7 @@ BORNE_OUT = f"<sentence>{ANSWER}</sentence>\n" + json.dumps(
                 "supporting_excerpt": "21",
                 "label": "supported",
             }
-        ]
+        ],
     }
 )
 """An answer to both questions of hallucinations_v1: which sentences there are, and what each rests

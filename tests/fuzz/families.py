@@ -560,7 +560,6 @@ def _calibration() -> bytes:
         evalgate="1",
         made_at="2026-01-01T00:00:00Z",
         labels_file="l",
-        source="s",
         criteria=(calibrated("y/y n/n y/?"),),
     )
     return apply.render(made).encode()

@@ -469,7 +469,7 @@ def test_too_many_questions_are_everything_and_fit_in_lines(tmp_path: Path) -> N
         worker.ask("go")
         told = worker.heard("inputs")
         assert told[-1]["questions"][-1] == "everything"
-        assert max(len(str(each)) for each in told) < 100_000
+        assert max(len(str(each)) for each in told) < 1_000_000
     finally:
         worker.close()
 
