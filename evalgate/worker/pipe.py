@@ -17,14 +17,17 @@ Message = dict[str, Any]
 Emit = Callable[[Message], None]
 """Gets each message of a turn at once."""
 
+BUFFER_BYTES = 64 * 1024
+
 
 class Pipe:
-    """Lines in and lines out. `send` may be called from any thread."""
+    """Lines in and lines out. `send` and `keep` may be called from any thread."""
 
     def __init__(self, source: io.BufferedReader, sink: int) -> None:
         self._source = source
         self._sink = sink
         self._lock = threading.Lock()
+        self._buffer = bytearray()
 
     def messages(self) -> Iterator[Message]:
         """Every message until the end of input. Raises ValueError for a line without a JSON
@@ -38,14 +41,28 @@ class Pipe:
             yield message
 
     def send(self, message: Message) -> None:
-        """Write one message. A missing parent ends the worker."""
-        data = encode(message)
+        """Write one message after the kept ones. A missing parent ends the worker."""
+        line = encode(message)
         with self._lock:
-            try:
-                while data:
-                    data = data[os.write(self._sink, data) :]
-            except BrokenPipeError:
-                os._exit(0)
+            self._buffer += line
+            self._write()
+
+    def keep(self, message: Message) -> None:
+        """Keep one message for the next `send`, because nobody waits for it and each write wakes
+        the reader."""
+        line = encode(message)
+        with self._lock:
+            self._buffer += line
+            if len(self._buffer) > BUFFER_BYTES:
+                self._write()
+
+    def _write(self) -> None:
+        data, self._buffer = bytes(self._buffer), bytearray()
+        try:
+            while data:
+                data = data[os.write(self._sink, data) :]
+        except BrokenPipeError:
+            os._exit(0)
 
 
 def encode(message: Message) -> bytes:

@@ -447,7 +447,7 @@ class Server:
         far."""
         questions = self._inputs.message() if self._inputs is not None else None
         if questions is not None:
-            self._pipe.send(questions)
+            self._pipe.keep(questions)
         self._pipe.send(message)
 
     def _try_read(self, read: Callable[[], list[Any]]) -> list[Any]:
@@ -485,7 +485,14 @@ class Server:
     async def _turn(self, name: str, message: Message) -> None:
         def send(event: Message) -> None:
             if self._turns.get(name) is turn and name not in self._abandoned_sessions:
-                self._pipe.send({"type": "event", "session": name, **event})
+                parts = (event.get("content") or {}).get("parts") or ()
+                # sent at once: the tool may take its time, and this may be the last message
+                # received
+                has_calls = any("function_call" in part for part in parts)
+                is_urgent = "type" in event or session.live or has_calls
+                (self._pipe.send if is_urgent else self._pipe.keep)(
+                    {"type": "event", "session": name, **event}
+                )
 
         session = self._sessions[name]
         session.live = bool(message.get("live"))

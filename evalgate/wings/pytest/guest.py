@@ -197,6 +197,8 @@ class GuestChild:
         with self._sending:
             self._on_output(pipe.encode(message))
 
+    keep = send
+
     # --- in the event loop ---
 
     def give_up(self) -> None:

@@ -94,3 +94,19 @@ def test_large_messages_are_written_whole(tmp_path: Any) -> None:
     Pipe(io.BufferedReader(io.BytesIO()), descriptor).send({"x": "y" * 3_000_000})
     os.close(descriptor)
     assert len(json.loads((tmp_path / "out").read_bytes())["x"]) == 3_000_000
+
+
+def test_what_is_held_is_written_with_the_next_message_and_in_order(tmp_path: Any) -> None:
+    out = tmp_path / "out"
+    descriptor = os.open(out, os.O_CREAT | os.O_WRONLY)
+    held = Pipe(io.BufferedReader(io.BytesIO()), descriptor)
+    held.keep({"n": 1})
+    held.keep({"n": 2})
+    assert out.read_bytes() == b""
+    held.send({"n": 3})
+    held.send({"n": 4})
+    held.keep(
+        {"n": 5, "x": "y" * pipe.BUFFER_BYTES}
+    )  # so much is not held: a flood must be noticed
+    os.close(descriptor)
+    assert [json.loads(line)["n"] for line in out.read_bytes().splitlines()] == [1, 2, 3, 4, 5]
