@@ -52,7 +52,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS
-from evalgate.values import JsonObject, T, frozen_dataclass, member
+from evalgate.values import JsonObject, T, elements, frozen_dataclass, member
 from . import labels, shapes
 from .labels import CaseLabel
 from .shapes import AnyGrade, Described, Entry, OutcomeEntry, entry
@@ -666,15 +666,28 @@ def read_json(path: Path, place: Place, *, hint: str = NEEDED, most_bytes: int =
         raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
 
 
+def _drop_former_fields(raw: JsonObject) -> None:
+    """Remove the two fields that only files of the version before have."""
+    cases = [case for suite in elements(raw, "suites") for case in elements(suite, "cases")]
+    outcomes = [member(trial, "outcome") for case in cases for trial in elements(case, "trials")]
+    compared_cases = elements(member(raw, "comparison"), "cases")
+    for entry_fields in (*cases, *outcomes, *compared_cases):
+        if isinstance(entry_fields, dict):
+            entry_fields.pop("not_finite", None)
+            entry_fields.pop("divergence", None)
+
+
 def parse(raw: Any, place: Place) -> Stored:
     """The content of a results.json. Raises ConfigError if it does not fit."""
     version = member(raw, "schema_version")
     if version is None:
         message = "does not fit results.json: `schema_version` is missing"
         raise ConfigError(message, place=place, hint=NEEDED)
-    if type(version) is not int or version != SCHEMA_VERSION:
+    if version == SCHEMA_VERSION - 1:
+        _drop_former_fields(raw)
+    elif type(version) is not int or version != SCHEMA_VERSION:
         raise ConfigError(
-            f"has schema_version {repr(version)[:40]}; this version of evalgate reads {SCHEMA_VERSION}",
+            f"has schema_version {repr(version)[:40]}; this version of evalgate reads {SCHEMA_VERSION} and {SCHEMA_VERSION - 1}",
             place=place,
             hint="Run evalgate again to make a new one: results are not converted.",
         )

@@ -62,7 +62,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 @pytest.mark.parametrize("place", places(RESULTS), ids=str)
 def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
-    for version, (number, new) in itertools.product((3, 4), enumerate(ANY)):
+    for version, (number, new) in itertools.product((5, 6), enumerate(ANY)):
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(replaced(RESULTS | {"schema_version": version}, place, new)))
         try:
@@ -82,3 +82,31 @@ def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):
         file.read_results(tmp_path / "deep.json")
+
+
+def test_the_version_before_is_read_as_well(tmp_path: Path) -> None:
+    """Without the two fields that only it had."""
+    former: Any = copy.deepcopy(RESULTS) | {"schema_version": 5}
+    (case,) = former["suites"][0]["cases"]
+    case["not_finite"] = [["conversation", 0]]
+    case["trials"][0]["outcome"]["not_finite"] = [["final_state"]]
+    former["comparison"] = {
+        "origin": {"source": "rerun"},
+        "cases": [
+            {
+                "suite": "a.evalset.json",
+                "case_id": "c",
+                "divergence": {"turn": 2},
+                "status": "paired",
+            }
+        ],
+    }
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(former))
+    stored = file.read_results(path)
+    assert [case.case_id for suite in stored.run.suites for case in suite.cases] == ["c"]
+    assert stored.comparison is not None
+    former["schema_version"] = 4
+    path.write_text(json.dumps(former))
+    with pytest.raises(ConfigError, match="has schema_version 4"):
+        file.read_results(path)
