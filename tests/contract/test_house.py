@@ -23,7 +23,7 @@ MOST = {
     "value_classes": 357,
     "over_8_fields": 27,
     "doubled_class_names": 6,
-    "words": 1346,  # functions are named by what they do
+    "words": 1347,  # functions are named by what they do
     "replace": 141,
     "largest_room": 7200,  # lines of 100
     "longest_function": 450,  # tokens
