@@ -42,7 +42,7 @@ VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOC
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
 _NAME = re.compile(r"[\w-]+")
-"""A folder that may be a part of a module's name."""
+"""A folder or file that may be a part of a module's name."""
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -793,10 +793,13 @@ def _programs(files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]) 
 def _parsed(
     files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]
 ) -> Iterator[tuple[str, ast.Module]]:
-    """The modules among these files that contain one of the words, without tests."""
+    """The modules among these files that contain one of the words, without tests. A file such as
+    `my agent.py` is no module: nothing can import it."""
     for file in files:
-        is_test = PurePosixPath(file).name.startswith(_TESTS) or "tests/" in file
-        text = "" if is_test or not file.endswith(".py") else graph.read(file) or ""
+        name = PurePosixPath(file).name
+        is_test = name.startswith(_TESTS) or "tests/" in file
+        is_module = name.endswith(".py") and _NAME.fullmatch(name.removesuffix(".py"))
+        text = graph.read(file) or "" if is_module and not is_test else ""
         if words.search(text) and (module := graph.parsed(file)) is not None:
             yield file, module
 

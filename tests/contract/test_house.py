@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder
-    "tokens": 477_000,
+    "tokens": 477_050,
     "tokens_per_statement": 10.9,
     "odd_names_per_1000": 10,
     "modules": 274,  # with seven wings, programs and mended requirements

@@ -248,6 +248,9 @@ CLERK = "from strands import Agent\nclerk = Agent()"
         # a conversation that begins as the module is imported; in a function it does not
         ({"bot.py": f"{CLERK}\nwhile True:\n    clerk(input())\n"}, ["strands bot:__main__"]),
         ({"bot.py": f"{CLERK}\ndef main():\n    clerk(input())\n"}, ["strands bot:clerk"]),
+        # a name that nothing can import is no module; a dash can be
+        ({"my bot.py": CLERK, "bot.v2.py": CLERK}, []),
+        ({"my-bot.py": CLERK}, ["strands my-bot:clerk"]),
     ],
 )
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
