@@ -71,7 +71,7 @@ COMMANDS: Table[Command] = Table(
         ),
         Command(
             "doctor",
-            "Check all that a run needs, the agent's import too; makes no paid model calls.",
+            "Check all that a run needs, the agent's import too; makes no model calls.",
             "evalgate.cli.doctor:command",
         ),
         Command(

@@ -44,7 +44,7 @@ DETAIL_BYTES = 2000
 @cli.ends
 def command(**values: Any) -> int:
     """Check everything that a run needs: files, criteria, judges, the agent's environment, import
-    and models, the base, permissions and workflows. Makes no paid model calls."""
+    and models, the base, permissions and workflows. Makes no model calls."""
     settings = commands.settings_of(values)
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -63,6 +63,21 @@ class Worker:
         self.failure = failure
 
 
+def conversation_with(
+    worker: Worker,
+    *,
+    turn_timeout_s: float = 0.1,
+    on_timeout: Callable[[], None] = lambda: None,
+) -> WorkerConversation:
+    return WorkerConversation(
+        worker,  # type: ignore[arg-type]  # as much of it as a conversation needs
+        case=Case(case_id="c", conversation=()),
+        seed=0,
+        limits=AgentLimits(turn_timeout_s=turn_timeout_s),
+        on_timeout=on_timeout,
+    )
+
+
 @pytest.mark.parametrize(
     ("silent", "turn"),
     [
@@ -77,13 +92,7 @@ def test_a_worker_that_goes_silent_fails_the_turn_that_it_was_asked(
     worker, gave_up = Worker(silent), list[bool]()
 
     def talk() -> None:
-        conversation = WorkerConversation(
-            worker,  # type: ignore[arg-type]  # as much of it as a conversation needs
-            case=Case(case_id="c", conversation=()),
-            seed=0,
-            limits=AgentLimits(turn_timeout_s=0.1),
-            on_timeout=lambda: gave_up.append(True),
-        )
+        conversation = conversation_with(worker, on_timeout=lambda: gave_up.append(True))
         conversation.send(Content(parts=(Text(text="hello"),), role="user"))
         conversation.finish()
 
@@ -107,13 +116,7 @@ def test_who_blocks_the_process_times_out_and_the_others_are_lost_with_it(
     holder: str, kind: FailureKind, words: str
 ) -> None:
     worker = Worker("turn")
-    conversation = WorkerConversation(
-        worker,  # type: ignore[arg-type]  # as above
-        case=Case(case_id="c", conversation=()),
-        seed=0,
-        limits=AgentLimits(turn_timeout_s=0.1),
-        on_timeout=lambda: None,
-    )
+    conversation = conversation_with(worker)
     worker.boxes.open(Phase.TURN)
     worker.boxes.note_stall(Stalled(type="stalled", session=holder, seconds=1.0))
     with pytest.raises(AgentFailed) as caught:
@@ -131,13 +134,7 @@ def test_a_timeout_after_another_conversation_blocked_the_process_is_no_result(
     holder: str, kind: FailureKind
 ) -> None:
     worker = Worker("turn")
-    conversation = WorkerConversation(
-        worker,  # type: ignore[arg-type]  # as above
-        case=Case(case_id="c", conversation=()),
-        seed=0,
-        limits=AgentLimits(turn_timeout_s=0.1),
-        on_timeout=lambda: None,
-    )
+    conversation = conversation_with(worker)
     worker.boxes.note_stall(Stalled(type="stalled", session=holder, seconds=1.0))
     worker.boxes.note_stall(None)
     with pytest.raises(AgentFailed) as caught:
@@ -194,13 +191,7 @@ def test_who_listens_hears_a_text_as_it_comes_which_is_no_step_of_the_turn() -> 
     for is_heard in (True, False):
         worker = Worker("")
         worker.answers = {**ANSWERS, "turn": [text, whole, artifact, {"type": "turn_end"}]}
-        conversation = WorkerConversation(
-            worker,  # type: ignore[arg-type]  # as above
-            case=Case(case_id="c", conversation=()),
-            seed=0,
-            limits=AgentLimits(),
-            on_timeout=lambda: None,
-        )
+        conversation = conversation_with(worker, turn_timeout_s=300)
         heard: list[Any] = []
         if is_heard:
             conversation.listen(heard.append)
