@@ -11,13 +11,15 @@ import importlib
 import importlib.util
 import inspect
 import os
+import queue
 import sys
+import threading
 import time
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+import weakref
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from types import ModuleType
@@ -361,10 +363,52 @@ def no_agent_message(folder: str, path: str, agent_name: str | None) -> str:
 # --- tools that block ---
 
 
-TOOL_THREAD: contextvars.ContextVar[ThreadPoolExecutor | None] = contextvars.ContextVar(
+class ToolThread:
+    """A thread that runs plain functions one after another. It starts with the first one."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._is_started = False
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Run `call`, which raises nothing, after all earlier ones."""
+        if not self._is_started:
+            self._is_started = True
+            threading.Thread(target=self._run, name="tools", daemon=True).start()
+        self._calls.put(call)
+
+    def _run(self) -> None:
+        while True:
+            self._calls.get()()
+
+    async def result(self, function: Callable[[], Any]) -> Any:
+        """The function's result. Raises its errors."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def call() -> None:
+            try:
+                settle = partial(future.set_result, errors.call(function))
+            except BaseException as error:
+                settle = partial(future.set_exception, error)
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: future.done() or settle())
+
+        self.submit(call)
+        return await future
+
+    def join(self, idle_threads: list[ToolThread]) -> None:
+        """Join the idle threads as soon as the last function has ended."""
+        if self._is_started:
+            self.submit(partial(idle_threads.append, self))
+        else:
+            idle_threads.append(self)
+
+
+TOOL_THREAD: contextvars.ContextVar[ToolThread | None] = contextvars.ContextVar(
     "evalgate_thread", default=None
 )
-"""One thread for the plain functions of the running conversation, which run one after another."""
+"""The thread of the running conversation."""
 
 
 def run_plain_tools_in_threads() -> None:
@@ -399,9 +443,7 @@ def run_plain_tools_in_threads() -> None:
                 asyncio._set_running_loop(None)  # noqa: SLF001 - see above
 
         async def in_thread(**arguments: Any) -> Any:
-            return await loop.run_in_executor(
-                thread, contextvars.copy_context().run, call, arguments
-            )
+            return await thread.result(partial(contextvars.copy_context().run, call, arguments))
 
         return await original(self, in_thread, args_to_call)
 
@@ -451,7 +493,8 @@ class AdkSession:
         self._names = {
             str(agent.name) for agent in description.tree(self._root_agent, with_tools=False)
         }
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
+        self._thread = host.idle_threads.pop() if host.idle_threads else ToolThread()
+        self._leave_thread = weakref.finalize(self, self._thread.join, host.idle_threads)
         self.live = False
         self._service = InMemorySessionService()
         with warnings.catch_warnings():
@@ -631,7 +674,7 @@ class AdkSession:
 
     async def end(self) -> Message:
         """The session's state at the end."""
-        self._thread.shutdown(wait=False)
+        self._leave_thread()
         return await self._read_state()
 
 
@@ -748,13 +791,15 @@ class Host(server.Host):
     def __init__(self) -> None:
         self._asks_tools = False
         self._patches = Patches()
+        self.idle_threads: list[ToolThread] = []
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        # most loaded objects stay; the agent's own settings come later
+        # nearly all loaded objects stay; the agent's own settings come later
         gc.set_threshold(10_000, 10, 10)
+        gc.disable()
         modules.add_folders(options.get("import_roots") or ())
         if options.get("threads"):
             share_connections()
@@ -764,6 +809,7 @@ class Host(server.Host):
         about = self.take(loaded, options)
         await prewarm()
         skip_unused_services()
+        gc.enable()
         return about
 
     def take(self, loaded: ImportedAgent, options: Message) -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -164,6 +164,15 @@ def describe(error: BaseException) -> Message:
     if isinstance(error, SystemExit):
         description.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     return description
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's result. Its StopIteration becomes a RuntimeError, as in a coroutine: before
+    Python 3.12, a future that gets one never ends."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError("a function raised StopIteration") from error
 
 
 def errors_of(error: BaseException) -> Iterator[BaseException]:

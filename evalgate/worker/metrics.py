@@ -136,7 +136,7 @@ async def run(message: Message, package: str) -> Message:
             arguments = [instance]
         if inspect.iscoroutinefunction(function):
             return read_result(await function(*arguments), code)
-        result = await asyncio.to_thread(function, *arguments)
+        result = await asyncio.to_thread(errors.call, function, *arguments)
         return read_result(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
         return {"score": None, "error": _description(error)}

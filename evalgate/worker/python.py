@@ -119,7 +119,7 @@ async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: 
         answer = callee(*positional, **keywords)
     else:
         answer = await asyncio.get_running_loop().run_in_executor(
-            POOL, _call, callee, positional, keywords, recorder
+            POOL, errors.call, _call, callee, positional, keywords, recorder
         )
     if inspect.isasyncgen(answer):
         async for event in answer:

@@ -36,6 +36,10 @@ def raising(eval_metric, actual, expected, scenario):
     raise RuntimeError("the metric broke")
 
 
+def exhausted(eval_metric, actual, expected, scenario):
+    return next(iter(()))
+
+
 def leaving(eval_metric, actual, expected, scenario):
     raise SystemExit(3)
 

@@ -31,9 +31,30 @@ def run_a_loop(_: str = "") -> dict:
     return {}
 
 
+def first_seat(_: str = "") -> dict:
+    """Lacks a default value for `next`."""
+    return {"seat": next(iter(()))}
+
+
+blocked = threading.Event()
+
+
+def block(_: str = "") -> dict:
+    """Never returns."""
+    blocked.set()
+    threading.Event().wait()
+    return {}
+
+
+def thread(_: str = "") -> dict:
+    """The number of this thread, once another conversation is in `block`."""
+    blocked.wait()
+    return {"thread": threading.get_ident()}
+
+
 root_agent = LlmAgent(
     name="threads",
     model=ScriptedLlm(),
     instruction="Do as you are told.",
-    tools=[book, where, run_a_loop],
+    tools=[book, where, run_a_loop, first_seat, block, thread],
 )

@@ -279,6 +279,23 @@ def test_plain_tools_run_in_threads_and_see_what_they_would_see_without(spawn, w
         assert responses(events) == [{"main": not threads, "loop": True}, *seats]
         _, ended = worker.ask("call run_a_loop")
         assert "asyncio.run() cannot be called from a running event loop" in ended["message"]
+        _, ended = worker.ask("call first_seat")  # no future may hold a StopIteration
+        assert (ended["type"], "StopIteration" in ended["message"]) == ("turn_failed", True)
+
+
+def test_a_conversation_gets_the_thread_of_an_earlier_one_unless_a_function_still_runs_there(
+    spawn,
+) -> None:
+    worker = spawn({"path": "adk_threads", "threads": True}, forked=True)
+    worker.ask("call where", "say done")
+    for session in ("blocked", "other"):
+        worker.start(session)
+    worker.begin_turn("blocked", "call block")
+    [other] = responses(worker.turn("other", "call thread", "say done")[0])
+    for session in ("blocked", "other"):
+        worker.end(session)
+    answers = [responses(worker.ask("call thread", "say done")[0]) for _ in range(3)]
+    assert answers == [[other]] * 3
 
 
 DOWN = [
