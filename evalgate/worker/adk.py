@@ -19,7 +19,7 @@ import uuid
 import warnings
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from types import ModuleType
@@ -34,7 +34,7 @@ MOST_ARTIFACT = 6_000_000
 # imported in each turn, with the package that it needs
 OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
-NO_OP_PREFIXES = ("opentelemetry.trace", "opentelemetry._logs")
+NO_OP_PREFIXES = ("opentelemetry.trace", "opentelemetry._logs", "opentelemetry.metrics")
 
 
 # --- less work in every turn ---
@@ -64,30 +64,30 @@ def raise_known(name: str, error: ImportError, fullname: str) -> None:
         raise type(error)(*error.args, name=error.name, path=error.path)
 
 
-def run_options(*, is_live: bool) -> Message:
-    """Further arguments for a turn of the Runner: whether models answer in pieces, and a short
-    description of their calls if nothing records them.
+def skip_unrecorded_descriptions() -> None:
+    """Let google-adk describe model calls for OpenTelemetry only while something records them: the
+    descriptions take an eighth of a turn's CPU."""
+    from google.adk.telemetry import tracing
+    from opentelemetry import _logs, metrics, trace
 
-    The long one, for OpenTelemetry, takes an eighth of a turn's CPU."""
+    original = getattr(tracing, "use_inference_span", None)
+    if original is None:  # an old version
+        return
+    sources = (trace.get_tracer_provider, _logs.get_logger_provider, metrics.get_meter_provider)
+
+    def use_inference_span(*arguments: Any, **options: Any) -> Any:
+        names = [type(source()).__module__ for source in sources]
+        is_recorded = not all(name.startswith(NO_OP_PREFIXES) for name in names)
+        return original(*arguments, **options) if is_recorded else nullcontext()
+
+    tracing.use_inference_span = use_inference_span
+
+
+def run_options(*, is_live: bool) -> Message:
+    """Further arguments for a turn of the Runner: whether models answer in pieces."""
     from google.adk.agents.run_config import RunConfig, StreamingMode
 
-    fields = _short_telemetry() if "telemetry" in RunConfig.model_fields else {}
-    if is_live:
-        fields["streaming_mode"] = StreamingMode.SSE
-    return {"run_config": RunConfig(**fields)} if fields else {}
-
-
-def _short_telemetry() -> Message:
-    from google.adk.telemetry.context import TelemetryConfig
-    from opentelemetry import _logs, trace
-
-    providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
-    if not all(type(provider).__module__.startswith(NO_OP_PREFIXES) for provider in providers):
-        return {}
-
-    if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
-        return {}
-    return {"telemetry": TelemetryConfig(genai_semconv_stability_opt_in="stable")}
+    return {"run_config": RunConfig(streaming_mode=StreamingMode.SSE)} if is_live else {}
 
 
 # --- information that google-adk's events lack ---
@@ -809,6 +809,7 @@ class Host(server.Host):
         about = self.take(loaded, options)
         await prewarm()
         skip_unused_services()
+        skip_unrecorded_descriptions()
         gc.enable()
         return about
 
