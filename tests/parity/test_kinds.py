@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.nightly import ADKS as VERSIONS
 from parity.test_inference import comparable
 
 from evalgate import criteria
@@ -90,7 +91,7 @@ LACKING = {
 """Kinds that a version of google-adk, or its environment, does not have."""
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def rows(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, list[Json]]:
