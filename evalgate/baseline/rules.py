@@ -21,7 +21,7 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
-from evalgate.config.gate_file import JudgeRule
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, project, walk
@@ -851,6 +851,7 @@ EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (Tr
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
 JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
+OF_ACTION = {*map(config_settings.input_name, config.names_with(Settings, Door.ACTION))}
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
@@ -868,30 +869,32 @@ def settings_in_force(
     settings that are not in force."""
     if base is None or context is None:
         return settings, ()
-    names: tuple[str, ...] = ()
     # outside pull requests these settings are the user's own; in a pull request there is a base,
     # even with errors
-    if context.is_pull_request:
-        names += OF_DOORS
+    names = OF_DOORS if context.is_pull_request else ()
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
-    base_settings, _ = _gate_file_settings(base)
-    trusted_settings = {name: _trusted(settings, name, base_settings) for name in names}
-    of_action = config.names_with(Settings, Door.ACTION)
-
-    def describe(name: str) -> tuple[str, Place | None, str]:
-        hint = HINT_INPUT if name in of_action else HINT
-        return config_settings.input_name(name), settings.place_of(name), hint
-
-    notices = [*_notices(base, settings, trusted_settings, describe)]
+    if not names:
+        return settings, ()
+    base_settings, reason = _gate_file_of(base)
     judge = settings.gate_file.judge
-    if names:
-        judge, judge_notices = _judge(settings, base, is_guarded=context.is_pull_request)
-        notices += judge_notices
+    judge_names = ("budget",)
+    # a base without evalgate.yml has no judge: the change's may be asked at a provider's address
+    if context.is_pull_request and not (reason and models.is_of_provider(judge.base_url)):
+        judge_names += JUDGE_SETTINGS
+    options = _trusted(
+        settings, base_settings, [name for name in names if name not in settings.explicit_options]
+    )
+    judge_options = _trusted(judge, base_settings.gate_file.judge, judge_names)
+    judge_notices = [*_notices(settings, reason, judge_options, "judge")]
+    if context.is_pull_request and reason and not judge_notices:
+        judge_notices = [*_judge_notices(settings, reason)]
+    notices = (*_notices(settings, reason, options), *judge_notices)
     if not notices:
         return settings, ()
-    gate_file = settings.gate_file.model_copy(update={"judge": judge})
-    return settings.model_copy(update={**trusted_settings, "gate_file": gate_file}), tuple(notices)
+    rules = {"judge": judge.model_copy(update=judge_options)}
+    options["gate_file"] = settings.gate_file.model_copy(update=rules)
+    return settings.model_copy(update=options), notices
 
 
 def suites_in_force(
@@ -909,10 +912,8 @@ def suites_in_force(
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is None or context is None or not context.is_pull_request:
         return suites, ()
-    pairs = [_with_client_options(suite, base) for suite in suites]
-    return tuple(suite for suite, _ in pairs), tuple(
-        problem for _, problems in pairs for problem in problems
-    )
+    notices: list[Problem] = []
+    return tuple(_with_client_options(suite, base, notices) for suite in suites), tuple(notices)
 
 
 def judge_keys(
@@ -943,40 +944,62 @@ def judge_keys(
     ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
 
 
-def _gate_file_settings(base: Base) -> tuple[Settings | None, str]:
-    """The settings of the base's evalgate.yml; None with a reason if they are not in force."""
+def _gate_file_of(base: Base) -> tuple[Settings, str]:
+    """The settings of the base's evalgate.yml; the defaults with a reason if they are not in
+    force."""
     settings = base.project.settings
     if settings is None:
         reason = (
             f"the base's evalgate.yml is not known ({base.problem}), so it is treated as missing"
         )
-        return None, reason
-    return (settings, "") if settings.places else (None, "the base has no evalgate.yml yet")
+        return Settings(), reason
+    return (settings, "") if settings.places else (Settings(), "the base has no evalgate.yml yet")
 
 
-def _notices(
-    base: Base,
-    head: object,
-    trusted: Json,
-    describe: Callable[[str], tuple[str, Place | None, str]],
-) -> Iterator[Problem]:
-    """A notice about each of head's settings that differs from the one in force (`trusted`).
-    `describe`: its name for users, its place, and a hint."""
-    base_settings, reason = _gate_file_settings(base)
+def _trusted(head: BaseModel, base: BaseModel, names: Iterable[str]) -> dict[str, Any]:
+    """The values in force of these settings: the base's; head's if the base has no limit, or if
+    head reports more."""
+    values = {}
+    for name in names:
+        values[name] = value = getattr(base, name)
+        if isinstance(value, BaseModel) and not any(limit for _, limit in value):
+            values[name] = getattr(head, name)
+        elif order := EXTENTS.get(name):
+            values[name] = min(value, getattr(head, name), key=order.index)
+    return values
+
+
+def _notices(settings: Settings, reason: str, trusted: Json, *section: str) -> Iterator[Problem]:
+    """A notice about each of head's settings, or of those in a section, that differs from the one
+    in force (`trusted`). `reason`: why the base's evalgate.yml is not in force."""
+    head = settings.gate_file.judge if section else settings
     for setting, value in trusted.items():
         head_value = getattr(head, setting)
         if head_value == value:
             continue
-        name, place, hint = describe(setting)
-        if base_settings is not None:
-            message = (
-                f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
-                f"not this change's ({_quoted(head_value)})"
-            )
-        else:
+        name = ".".join((*section, setting)) if section else config_settings.input_name(setting)
+        message = (
+            f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
+            f"not this change's ({_quoted(head_value)})"
+        )
+        if reason:
             suffix = f"; the value in force is {_quoted(value)}" if value else ""
             message = f"`{name}` of this change's evalgate.yml ({_quoted(head_value)}) does not count: {reason}{suffix}"
-        yield errors.note(SETTING_OF_BASE, message, place, hint)
+        hint = HINT_INPUT if name in OF_ACTION else HINT
+        yield errors.note(SETTING_OF_BASE, message, settings.place_of(*section, setting), hint)
+
+
+def _judge_notices(settings: Settings, reason: str) -> Iterator[Problem]:
+    """A notice about the change's judge, which is asked although the base has none."""
+    judge = settings.gate_file.judge
+    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(judge, name)]
+    if names:
+        description = words.listed(
+            f"`{name}: {plain.label(getattr(judge, name), WIDTH)}`" for name in names
+        )
+        message = f"the judge of this change's evalgate.yml is asked ({description}): {reason}"
+        hint = "It counts because it is asked at a known provider's own address."
+        yield errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint)
 
 
 def _quoted(value: Any) -> str:
@@ -991,108 +1014,53 @@ def _quoted(value: Any) -> str:
     return f"`{plain.label(value, WIDTH)}`" if value else "unset"
 
 
-# --- settings ------------------------------------------------------------------------------------
-
-
-def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> Any:
-    """The door's value, else the base's, else the default."""
-    if name in settings.explicit_options:
-        return getattr(settings, name)
-    trusted_setting = (
-        Settings.model_fields[name].default
-        if base_settings is None
-        else getattr(base_settings, name)
-    )
-    if _has_no_limit(trusted_setting):  # the base has no limit
-        return getattr(settings, name)
-    order = EXTENTS.get(name)
-    return (
-        trusted_setting
-        if order is None
-        else min(trusted_setting, getattr(settings, name), key=order.index)
-    )
-
-
-def _has_no_limit(value: object) -> bool:
-    return isinstance(value, BaseModel) and not any(limit for _, limit in value)
-
-
-def _judge(settings: Settings, base: Base, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
-    """The change's judges with the base's budget. If they are guarded, address and key are the
-    base's; if the base has no evalgate.yml yet, the change's are used for a known provider."""
-    head_judge = settings.gate_file.judge
-    base_settings, reason = _gate_file_settings(base)
-    base_judge = JudgeRule() if base_settings is None else base_settings.gate_file.judge
-    trusted_options: dict[str, Any] = (
-        {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
-    )
-    if is_guarded and not (base_settings is None and models.is_of_provider(head_judge.base_url)):
-        trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
-
-    def describe(name: str) -> tuple[str, Place | None, str]:
-        return f"judge.{name}", settings.place_of("judge", name), HINT
-
-    notices = [*_notices(base, head_judge, trusted_options, describe)]
-    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
-    if is_guarded and base_settings is None and not notices and names:
-        description = words.listed(
-            f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
-        )
-        message = f"the judge of this change's evalgate.yml is asked ({description}): {reason}"
-        hint = "It counts because it is asked at a known provider's own address."
-        notices.append(errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint))
-    return head_judge.model_copy(update=trusted_options), notices
-
-
 # --- how models are reached ----------------------------------------------------------------------
 
 
-def _with_client_options(suite: Suite, base: Base) -> tuple[Suite, list[Problem]]:
-    """The suite with the base's client options for its judges and its simulated users."""
-    base_settings, _ = _gate_file_settings(base)
+def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Suite:
+    """The suite with the base's client options for its judges and its simulated users. Adds
+    `notices` about the change's own."""
+    gate_file = _gate_file_of(base)[0].gate_file
     base_suite = base.project.suites.get(suite.key)
-    uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
-    problems: list[Problem] = []
+    base_uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
 
-    def settled(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+    def settle(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
         options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
-        base_option_config = without(config, CLIENT_OPTIONS) | options
-        if base_option_config != config:
+        trusted_config = without(config, CLIENT_OPTIONS) | options
+        if trusted_config != config:
             reason = "the base's count" if options else "the base has none"
             message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
-            problems.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
-        return base_option_config
+            notices.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
+        return trusted_config
 
     criteria = []
     for use in suite.criteria:
-        base_use = uses.get(use.name)
-        base_config = _config_of(base_use) if base_use else _rule_config(use, base_settings)
-        config = settled(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
-        if config != _config_of(use):
-            judge = {**use.options["judge_model_options"], "judge_model_config": config}
-            options = {**use.options, "judge_model_options": judge}
-            use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
+        judge = use.options.get("judge_model_options")
+        if isinstance(judge, Mapping):
+            base_use = base_uses.get(use.name)
+            base_config = _config_of(base_use) if base_use else _rule_config(gate_file.judge, use)
+            config = settle(
+                _config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place
+            )
+            if config != _config_of(use):
+                options = {**use.options, "judge_model_options": {**judge, "judge_model_config": config}}
+                use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
         criteria.append(use)
     simulator = suite.simulator
     if simulator.config is not None:
-        rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_config = (None if base_suite is None else base_suite.simulator.config) or rule or {}
+        base_config = (base_suite and base_suite.simulator.config) or gate_file.simulator.config
         subject = f"the simulated users of {suite.key}"
-        config = settled(simulator.config, base_config, subject, simulator.place)
+        config = settle(simulator.config, base_config or {}, subject, simulator.place)
         simulator = replace(simulator, config=config)
-    return suite.with_criteria(criteria, simulator), problems
+    return suite.with_criteria(criteria, simulator)
 
 
-def _rule_config(use: CriterionUse, base_settings: Settings | None) -> Json:
+def _rule_config(judge: JudgeRule, use: CriterionUse) -> Json:
     """The configuration in the base's evalgate.yml of a criterion that the base does not have."""
-    if base_settings is None:
-        return {}
-    judge = base_settings.gate_file.judge
-    rule = judge.criteria.get(use.name)
-    return {**(judge.config or {}), **((rule.config if rule else None) or {})}
+    rule = judge.criteria.get(use.name, JudgeOptionsRule())
+    return {**(judge.config or {}), **(rule.config or {})}
 
 
 def _config_of(use: CriterionUse) -> Json:
-    options = use.options.get("judge_model_options")
-    config = member(options, "judge_model_config")
+    config = member(use.options.get("judge_model_options"), "judge_model_config")
     return config if isinstance(config, dict) else {}
