@@ -562,7 +562,7 @@ class _Measuring:
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
             )
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
-        trials = [trial for side in self._session.sides for trial in side.graded.values()]
+        trials = [trial for side in self._session.sides for trial in side.first_trials]
         if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
             message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
             yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
@@ -691,10 +691,11 @@ class _Measuring:
 
     def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]
-        reused = side.graded.keys() & side.reused.keys()
+        keys = {trial.key for trial in side.first_trials}
+        reused = keys & side.reused.keys()
         origin = base.origin
         source = origin.source
-        trial_count = sum(key.suite not in side.shared for key in side.graded)
+        trial_count = sum(key.suite not in side.shared for key in keys)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         return replace(
