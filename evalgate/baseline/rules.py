@@ -156,12 +156,26 @@ def _head_rules(
     *,
     hint: str,
 ) -> Rules:
-    """The rules of only the change's own book."""
+    """The rules of only the change's own book, with a warning if the base's are needed but
+    unknown."""
     policy = load.policy_of(settings, suites)
-    if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
+    is_both = head_settings.policy == "both"
+    problems: tuple[Problem, ...] = ()
+    if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
+        pass  # the base's rules are not needed
+    elif base.problem and is_both:
         # the base's rules should decide, and head's must not tolerate errors of the base
         policy = policy.blocking()
-    problems = tuple(_unknown_rules(head_settings, base, hint))
+        message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
+        problems = (errors.warning(UNKNOWN_RULES, message, hint=hint),)
+    elif base.problem:
+        # the comparison reports a failed base
+        reason = "" if base.base_failed else f": {base.problem}"
+        message = f"could not check whether this change relaxes the base's rules{reason}"
+        problems = (errors.warning(UNCHECKED_RULES, message, hint=hint),)
+    elif is_both:
+        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
+        problems = (errors.warning(UNKNOWN_RULES, message),)
     return Rules(
         settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems
     )
@@ -186,7 +200,7 @@ def _both_rules(
     base_suites = {suite.key: suite for suite in rules.suites if suite.key in head_keys}
     suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
-        load.policy_of(settings, suites), suites, base_suites, rules.policy
+        load.policy_of(settings, suites), rules.policy, base_suites
     )
     policy = _blocking_on_broken(policy, suites, rules)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
@@ -230,26 +244,24 @@ def _with_base_code(
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
     replace the base's. See `in_force`."""
-    base_rules = base.project.rules
-    if compared.root is None or compared.origin.commit != base.origin.commit or base_rules is None:
+    base_suites = base.project.suites
+    is_base = compared.root is not None and compared.origin.commit == base.origin.commit
+    if not is_base or base.project.rules is None:
         return suites
-    base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
     root = rules.settings.root
     metric_files = _metric_files(suites, root)
     is_edited = any(edit.subject in metric_files for edit in rules.edits.edits)
     edited_digest = _digest_of_files(root, room_files(suites, root))
 
-    def with_commit(use: CriterionUse, key: str) -> CriterionUse:
-        is_same = any(
-            (other.code, _options(other)) == (use.code, _options(use))
-            for other in base_uses.get(key, ())
-        )
-        digest = "" if is_same and not is_edited else f"+{edited_digest[:16]}"
+    def with_commit(use: CriterionUse, suite: Suite) -> CriterionUse:
+        base_suite = base_suites.get(suite.key)
+        base_uses = base_suite.criteria if base_suite else ()
+        is_same = any(_scores_alike(use, base_use) for base_use in base_uses) and not is_edited
+        digest = "" if is_same else f"+{edited_digest[:16]}"
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
 
     return tuple(
-        suite.with_criteria(with_commit(use, suite.key) for use in suite.criteria)
-        for suite in suites
+        suite.with_criteria(with_commit(use, suite) for use in suite.criteria) for suite in suites
     )
 
 
@@ -313,13 +325,11 @@ def _with_lost_unmeasured(
 
 
 def _with_severity(
-    policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
+    policy: Policy, base: Policy, base_suites: Mapping[str, Suite]
 ) -> tuple[Policy, list[Problem]]:
     """The policy with the base's severity for each of the base's suites, and a notice for each
     suite that the change sets differently."""
-    advisory = {
-        suite.key for suite in suites if suite.key in base_suites and suite.key in of_base.advisory
-    }
+    advisory = base.advisory & base_suites.keys()
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
         errors.note(
@@ -330,7 +340,7 @@ def _with_severity(
         )
         for key in sorted(head_advisory ^ advisory)
     ]
-    return replace(policy, advisory=(policy.advisory - base_suites.keys()) | advisory), notices
+    return replace(policy, advisory=(policy.advisory - head_advisory) | advisory), notices
 
 
 class _CommonCriteria:
@@ -374,11 +384,7 @@ class _CommonCriteria:
             head_use = head_uses.get(use.name)
             # judges are ignored, because they are asked once
             is_edited = use.code is not None and self._are_metrics_edited
-            if (
-                head_use is not None
-                and (use.code, _options(use)) == (head_use.code, _options(head_use))
-                and not is_edited
-            ):
+            if head_use is not None and _scores_alike(use, head_use) and not is_edited:
                 rule = {name: getattr(use, name) for name in RULE_FIELDS}
                 book.append(replace(head_use, **rule))
             elif use.informational:
@@ -403,6 +409,11 @@ RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "
 """Fields of a criterion that decide on its scores."""
 
 
+def _scores_alike(use: CriterionUse, other: CriterionUse) -> bool:
+    """True if both criteria have the same code and options, whoever judges."""
+    return (use.code, _options(use)) == (other.code, _options(other))
+
+
 def _options(use: CriterionUse) -> dict[str, object]:
     return without(use.options, ("judge_model_options", "judge"))
 
@@ -420,23 +431,6 @@ def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRu
         for suite in rules.suites
     )
     return policy.blocking() if policy.fail_on and is_broken else policy
-
-
-def _unknown_rules(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
-    """Warnings if the base's rules are needed but unknown."""
-    if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
-        return
-    if base.problem and settings.policy != "both":
-        # the comparison reports a failed base
-        reason = "" if base.base_failed else f": {base.problem}"
-        message = f"could not check whether this change relaxes the base's rules{reason}"
-        yield errors.warning(UNCHECKED_RULES, message, hint=hint)
-    elif base.problem:
-        message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
-        yield errors.warning(UNKNOWN_RULES, message, hint=hint)
-    elif settings.policy == "both":
-        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
-        yield errors.warning(UNKNOWN_RULES, message)
 
 
 def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
@@ -598,20 +592,13 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
+            edit = partial(GateEdit, subject=case.case_id, suite=head_suite.key)
             if head_case is None:
-                yield GateEdit(
-                    kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
-                )
+                yield edit(kind=EditKind.CASE_REMOVED)
                 continue
             changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:
-                yield GateEdit(
-                    kind=EditKind.CASE_CHANGED,
-                    subject=case.case_id,
-                    suite=head_suite.key,
-                    head=changes,
-                    place=head_case.place,
-                )
+                yield edit(kind=EditKind.CASE_CHANGED, head=changes, place=head_case.place)
 
 
 def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str | None:
@@ -871,14 +858,14 @@ def settings_in_force(
         return settings, ()
     # outside pull requests these settings are the user's own; in a pull request there is a base,
     # even with errors
-    names = OF_DOORS if context.is_pull_request else ()
+    names: tuple[str, ...] = OF_DOORS if context.is_pull_request else ()
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
     if not names:
         return settings, ()
     base_settings, reason = _gate_file_of(base)
     judge = settings.gate_file.judge
-    judge_names = ("budget",)
+    judge_names: tuple[str, ...] = ("budget",)
     # a base without evalgate.yml has no judge: the change's may be asked at a provider's address
     if context.is_pull_request and not (reason and models.is_of_provider(judge.base_url)):
         judge_names += JUDGE_SETTINGS
@@ -933,12 +920,11 @@ def judge_keys(
     names: set[str] = set()
     if context.is_pull_request and base is not None:
         base_settings = base.project.settings or head_settings
-        base_rules = base.project.rules
+        sides.append((base_settings, [*base.project.suites.values()]))
         names = {
             side_settings.gate_file.judge.api_key_env
             for side_settings in (head_settings, base_settings)
         }
-        sides += [] if base_rules is None else [(base_settings, base_rules.suites)]
     return clients.variables_with(
         (environ.get(name, "") for name in names), environ, secret_names=names
     ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
@@ -1039,18 +1025,20 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
         if isinstance(judge, Mapping):
             base_use = base_uses.get(use.name)
             base_config = _config_of(base_use) if base_use else _rule_config(gate_file.judge, use)
-            config = settle(
-                _config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place
-            )
+            config = settle(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
             if config != _config_of(use):
-                options = {**use.options, "judge_model_options": {**judge, "judge_model_config": config}}
+                options = {
+                    **use.options,
+                    "judge_model_options": {**judge, "judge_model_config": config},
+                }
                 use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
         criteria.append(use)
     simulator = suite.simulator
     if simulator.config is not None:
-        base_config = (base_suite and base_suite.simulator.config) or gate_file.simulator.config
+        base_simulator = base_suite.simulator if base_suite else SimulatorUse()
+        base_config = base_simulator.config or gate_file.simulator.config or {}
         subject = f"the simulated users of {suite.key}"
-        config = settle(simulator.config, base_config or {}, subject, simulator.place)
+        config = settle(simulator.config, base_config, subject, simulator.place)
         simulator = replace(simulator, config=config)
     return suite.with_criteria(criteria, simulator)
 
