@@ -1,5 +1,6 @@
 """What is in force: the two rule books of a run, the change's own and the base's, with the change's
-edits to them; and the settings, each the door's, the base's or the change's, as its row defines."""
+edits to them; the quarantine; and the settings, each the door's, the base's or the change's, as its
+row defines."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dataclasses import field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -21,7 +22,7 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
-from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule, QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, project, walk
@@ -44,12 +45,13 @@ from evalgate.model import (
     RuleBook,
     SimulatorUse,
     Suite,
+    cases_of,
 )
 from evalgate.results import history as results_history
-from evalgate.results.history import History
+from evalgate.results.history import History, PastRuns
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
-from . import base as baseline_base, failures, quarantine
+from . import base as baseline_base, failures
 from .base import Base, BaseProject, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
@@ -91,7 +93,7 @@ class Rules:
 
     def on(self, today: date) -> Rules:
         """The rules on a day, with the checkout's own quarantine."""
-        cases = quarantine.of_checkout(self.settings, self.suites, today=today)
+        cases, _ = _quarantined(self.settings, self.suites, None, today, past=None)
         return self.with_quarantined(cases)
 
 
@@ -141,7 +143,7 @@ def open_history(
     # a run of the base branch uses its own store
     settings = head_settings if context.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    cases, notices = quarantine.in_force(
+    cases, notices = _quarantine_in_force(
         head_settings, rules.suites, base, context, past=history.past
     )
     problems = (*rules.problems, *history.problems, *notices)
@@ -256,7 +258,7 @@ def _with_base_code(
     def with_commit(use: CriterionUse, suite: Suite) -> CriterionUse:
         base_suite = base_suites.get(suite.key)
         base_uses = base_suite.criteria if base_suite else ()
-        is_same = any(_scores_alike(use, base_use) for base_use in base_uses) and not is_edited
+        is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
         digest = "" if is_same else f"+{edited_digest[:16]}"
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
 
@@ -384,7 +386,7 @@ class _CommonCriteria:
             head_use = head_uses.get(use.name)
             # judges are ignored, because they are asked once
             is_edited = use.code is not None and self._are_metrics_edited
-            if head_use is not None and _scores_alike(use, head_use) and not is_edited:
+            if head_use is not None and _has_same_options(use, head_use) and not is_edited:
                 rule = {name: getattr(use, name) for name in RULE_FIELDS}
                 book.append(replace(head_use, **rule))
             elif use.informational:
@@ -409,7 +411,7 @@ RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "
 """Fields of a criterion that decide on its scores."""
 
 
-def _scores_alike(use: CriterionUse, other: CriterionUse) -> bool:
+def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
     """True if both criteria have the same code and options, whoever judges."""
     return (use.code, _options(use)) == (other.code, _options(other))
 
@@ -450,6 +452,136 @@ def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Proble
             f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
         )
         yield errors.warning(UNCHECKED_RULES, message, hint=REVIEW_HINT)
+
+
+# --- quarantine -----------------------------------------------------------------------------------
+# evalgate.yml's `quarantine`: the list that decides, and cases that this pull request adds or edits
+
+
+EXPIRED = "quarantine-expired"
+UNKNOWN_CASE = "quarantine-unknown-case"
+EXPIRES = "quarantine-expires"
+TOO_LONG = "quarantine-too-long"
+MOST_QUARANTINE_DAYS = 90
+"""The longest quarantine."""
+NOTICE_DAYS = 7
+"""A notice is given this long before a quarantine ends."""
+
+
+QuarantineInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
+"""The quarantined cases, and the problems to report for the other entries."""
+
+
+def _quarantine_in_force(
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    base: Base | None,
+    context: Context,
+    *,
+    past: PastRuns | None,
+) -> QuarantineInForce:
+    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
+    list applies, and only to cases that the change does not edit. On the base branch, and without a
+    base, this checkout's list applies.
+
+    `base`: the base with known rules. `past`: the results of base runs; None if unknown."""
+    entries = settings.gate_file.quarantine
+    if context.on_base_branch or (base is None and not context.is_pull_request):
+        return _quarantined(settings, suites, None, context.moment.date(), past=past)
+    base_settings = None if base is None else base.project.settings
+    if base is None or base_settings is None:
+        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
+        notice = errors.note("quarantine-of-change", message, hint="Every case can block.")
+        return {}, (notice,) if entries else ()
+    cases, problems = _quarantined(
+        base_settings, suites, base.project, context.moment.date(), past=past
+    )
+    if entries == base_settings.gate_file.quarantine:
+        return cases, problems
+    message = "`quarantine`: the base's evalgate.yml counts, not this change's"
+    notice = errors.note(
+        "quarantine-of-change",
+        message,
+        settings.place_of("quarantine"),
+        "It counts once it is merged.",
+    )
+    return cases, (notice, *problems)
+
+
+def lint_quarantine(settings: Settings, suites: Iterable[Suite], today: date) -> Iterator[Problem]:
+    """Problems with entries: expired, about to expire, too late, or of no case in `suites`, if
+    these are all."""
+    names = {":".join(key) for key in cases_of(suites)}
+    for number, rule in enumerate(settings.gate_file.quarantine):
+        place = settings.place_of("quarantine", number)
+        yield from _dated(rule, (rule.until - today).days, place)
+        if not (rule.case in names or settings.paths or settings.grep):
+            message = f"`quarantine`: there is no case `{rule.case}`"
+            yield errors.warning(UNKNOWN_CASE, message, place, words.did_you_mean(rule.case, names))
+
+
+def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> Iterator[Problem]:
+    until = f"the quarantine of `{rule.case}` ({rule.owner})"
+    hint = "Fix the case and delete the entry, or renew it in a pull request."
+    if remaining_days < 0:
+        message = f"{until} expired on {rule.until}: the case can block again"
+        yield errors.warning(EXPIRED, message, place, hint)
+    elif remaining_days > MOST_QUARANTINE_DAYS:
+        message = f"{until} lasts until {rule.until}, more than {MOST_QUARANTINE_DAYS} days: it does not count"
+        yield errors.warning(TOO_LONG, message, place, "Choose an earlier date; it can be renewed.")
+    elif remaining_days <= NOTICE_DAYS:
+        days = "today" if not remaining_days else f"in {words.counted(remaining_days, 'day')}"
+        message = f"{until} expires {days}, at the end of {rule.until} (UTC)"
+        yield errors.warning(EXPIRES, message, place, hint)
+
+
+def _quarantined(
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    base: BaseProject | None,
+    today: date,
+    *,
+    past: PastRuns | None,
+) -> QuarantineInForce:
+    """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
+    rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
+    runs_by_case = {} if past is None else past.by_case()
+    base_cases = {} if base is None else cases_of(base.suites.values())
+    cases: dict[CaseKey, Quarantine] = {}
+    problems: list[Problem] = []
+    for suite in suites if rules else ():
+        for case in suite.cases:
+            key = (suite.key if base is None else base.name_of(suite.key), case.case_id)
+            if ":".join(key) not in rules:
+                continue
+            number, rule = rules[":".join(key)]
+            remaining_days = (rule.until - today).days
+            place = settings.place_of("quarantine", number)
+            problems += _dated(rule, remaining_days, place)
+            if not 0 <= remaining_days <= MOST_QUARANTINE_DAYS:
+                continue
+            base_case = base_cases.get((suite.key, case.case_id))
+            of_case = partial(fingerprints.of_case, simulator=suite.simulator)
+            if base is not None and (base_case is None or of_case(base_case) != of_case(case)):
+                message = (
+                    f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
+                )
+                problems.append(errors.note("quarantine-changed-case", message, case.place))
+            elif key in runs_by_case and results_history.is_broken(runs_by_case[key]):
+                message = f"`{rule.case}` is quarantined, but failed its last {results_history.BROKEN_RUNS} base runs"
+                hint = f"It is broken ({rule.owner}), so it can block again."
+                problems.append(errors.warning("quarantine-broken", message, place, hint))
+            else:
+                until = rule.until.isoformat()
+                owner = rule.owner.strip()
+                cases[suite.key, case.case_id] = Quarantine(
+                    owner=owner, expires=until, reason=rule.reason
+                )
+    if cases and past is None:
+        message = "it is unknown if quarantined cases have broken: there is no history of base runs"
+        hint = "Set `baseline-folder` (docs/quarantine.md)."
+        problems.append(errors.note("quarantine-unwatched", message, hint=hint))
+    return cases, tuple(problems)
 
 
 # --- edits of the change --------------------------------------------------------------------------
