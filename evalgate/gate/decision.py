@@ -41,8 +41,7 @@ from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import process, redact
 from evalgate.values import Sentence
-from .measure import Measurement
-from .session import FileWriter
+from .measure import FileWriter, Measurement
 
 
 @process.no_garbage_search()
