@@ -43,6 +43,7 @@ from evalgate.model import (
     Policy,
     Run,
     Suite,
+    Suites,
     cases_of,
 )
 from evalgate.model.deviations import OURS
@@ -61,7 +62,7 @@ class BaseRules:
     """The requirements in the base's own files: suites with their criteria and cases, and the
     policy."""
 
-    suites: tuple[Suite, ...]
+    suites: Suites
     policy: Policy
     # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
@@ -118,7 +119,7 @@ class Base:
 
 @contextmanager
 def open_bases(
-    settings: Settings, suites: tuple[Suite, ...], context: Context
+    settings: Settings, suites: Suites, context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
     """The base for comparing head's `suites` (None: no comparison), and the base with known rules.
     The rules of a pull request's base are always read: otherwise a change could choose a comparison
@@ -173,7 +174,7 @@ def _agreed(baseline: str, base: Base, context: Context) -> str:
 
 def _from_file(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     path: str,
     rule_base: Base | None,
@@ -228,7 +229,7 @@ def _of_results(
 
 def _from_git(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     stack: ExitStack,
     *,
@@ -328,7 +329,7 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
 
 def _checked_out(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     repo: Repository,
     stack: ExitStack,
@@ -380,7 +381,7 @@ def _checked_out(
 
 def _lend(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     base_project: BaseProject,
     root: Path,
@@ -401,7 +402,7 @@ def _lend(
 
 
 def _problem(
-    base_project: BaseProject, suites: tuple[Suite, ...], checkout: BaseCheckout
+    base_project: BaseProject, suites: Suites, checkout: BaseCheckout
 ) -> tuple[Wording, bool]:
     """Why the base cannot run, "" if it can; and True if that is not an error.
 
@@ -483,7 +484,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     return base_keys
 
 
-def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> tuple[Suite, ...]:
+def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> Suites:
     """The base's suites by head's names of their files. `renamed`: see `BaseProject`."""
     names = {base_key: head_key for head_key, base_key in renamed.items()}
     return tuple(
@@ -578,7 +579,7 @@ def _rules(
 
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]] | None:
+) -> tuple[Suites, tuple[Problem, ...]] | None:
     """The base's files for `head_suites`, and problems of their criteria.
 
     Files with the same names have no cases, and the base's rules for head's. Files that are missing
@@ -624,7 +625,7 @@ def _unselected(
 
 
 def _only_stored(
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base,
     stored_side: tuple[Stored, BaseOrigin] | None,
     *,
@@ -679,7 +680,7 @@ def _needs(use: AgentUse, root: Path) -> str:
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
-def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
+def with_agents(suites: Suites, base: Base) -> Suites:
     """Head's suites, with the base's agents."""
     base_agents = base.project.agents
     missing_agent = opening.missing()
@@ -689,7 +690,7 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     )
 
 
-def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
+def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
 
@@ -727,16 +728,14 @@ def _base_cases(base: Base) -> set[CaseKey]:
     return {*cases_of(suites)}
 
 
-def _stored_suites(base: Base) -> tuple[Suite, ...]:
+def _stored_suites(base: Base) -> Suites:
     """The suites of the stored results, by head's names of their files."""
     if base.stored is None:
         return ()
     return under_head_names(base.stored.run.suites, base.project.renamed)
 
 
-def unpaired(
-    base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]
-) -> dict[CaseKey, CaseStatus]:
+def unpaired(base: Base, suites: Suites, *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
     """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
     unreadable_suites = {suite.key for suite in plan if suite.problem}
@@ -748,9 +747,7 @@ def unpaired(
     )
 
 
-def edited(
-    base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
-) -> tuple[CaseKey, ...]:
+def edited(base: Base, suites: Suites, unchanged: Collection[str]) -> tuple[CaseKey, ...]:
     """Cases in the suites `unchanged`, whose agent is the same on both sides, that the change adds
     or edits (the question, the expectation or a requirement)."""
     case_keys: list[CaseKey] = []

@@ -45,6 +45,7 @@ from evalgate.model import (
     RuleBook,
     SimulatorUse,
     Suite,
+    Suites,
     cases_of,
 )
 from evalgate.results import history as results_history
@@ -70,7 +71,7 @@ class Rules:
     """The measured suites, and the rule books that decide."""
 
     settings: Settings  # the settings in force
-    suites: tuple[Suite, ...]
+    suites: Suites
     books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
     both_decide: bool = False  # the worse of two verdicts counts
@@ -99,7 +100,7 @@ class Rules:
 
 def in_force(
     head_settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base | None,
     context: Context | None = None,
     *,
@@ -153,7 +154,7 @@ def open_history(
 def _head_rules(
     head_settings: Settings,
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base | None,
     *,
     hint: str,
@@ -186,7 +187,7 @@ def _head_rules(
 def _both_rules(
     head_settings: Settings,
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base_project: BaseProject,
     rules: BaseRules,
     *,
@@ -240,9 +241,7 @@ def _both_rules(
     )
 
 
-def _with_base_code(
-    suites: tuple[Suite, ...], rules: Rules, base: Base, compared: Base
-) -> tuple[Suite, ...]:
+def _with_base_code(suites: Suites, rules: Rules, base: Base, compared: Base) -> Suites:
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
     replace the base's. See `in_force`."""
@@ -274,7 +273,7 @@ def _dropped(
     rules: BaseRules,
     *,
     environ: Environ,
-) -> tuple[Suite, ...]:
+) -> Suites:
     """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
     selects."""
     selected_keys = {suite.key for suite in suites}
@@ -308,9 +307,7 @@ def _lost_suite(base_suite: Suite) -> Suite:
     )
 
 
-def _with_lost_unmeasured(
-    suites: Iterable[Suite], base_suites: Mapping[str, Suite]
-) -> tuple[Suite, ...]:
+def _with_lost_unmeasured(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> Suites:
     """The suites. A suite is not measured if its file holds another CES evaluation than on the
     base: its name is its identity."""
 
@@ -420,7 +417,7 @@ def _options(use: CriterionUse) -> dict[str, object]:
     return without(use.options, ("judge_model_options", "judge"))
 
 
-def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
+def _blocking_on_broken(policy: Policy, suites: Suites, rules: BaseRules) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
     `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
     broken_keys = {
@@ -474,7 +471,7 @@ QuarantineInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem
 
 def _quarantine_in_force(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base | None,
     context: Context,
     *,
@@ -537,7 +534,7 @@ def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> It
 
 def _quarantined(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: BaseProject | None,
     today: date,
     *,
@@ -1017,13 +1014,13 @@ def settings_in_force(
 
 
 def suites_in_force(
-    suites: tuple[Suite, ...],
+    suites: Suites,
     settings: Settings,
     base: Base | None,
     context: Context | None,
     *,
     initial_judge: JudgeRule,
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+) -> tuple[Suites, tuple[Problem, ...]]:
     """The suites, whose judges and simulated users have the addresses and client options that a
     door or the base sets; notices about the change's options that are not in force.
     `initial_judge`: the judges in the suites' criteria."""
