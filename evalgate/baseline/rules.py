@@ -811,12 +811,14 @@ def _file_text(root: Path, name: str) -> str:
     try:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
-            return "\n".join(f"{file.relative_to(path)} {_digest(file)}" for file in files)
+            return "\n".join(
+                f"{file.relative_to(path)} {_digest(file.read_bytes())}" for file in files
+            )
         content = path.read_bytes() if path.is_file() else b""
     except OSError:
         return ""
     text = content.decode(errors="replace")
-    return _digest(path) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
+    return _digest(content) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
 
 
 def _digest_of_files(root: Path, names: Iterable[str]) -> str:
@@ -857,12 +859,9 @@ def _tool_files(settings: Settings) -> Iterator[str]:
         yield from (path.relative_to(root).as_posix() for path in files)
 
 
-def _digest(path: Path) -> str:
-    """The first digits of the digest of a file; "" if it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
-    except OSError:
-        return ""
+def _digest(content: bytes) -> str:
+    """The first digits of a digest."""
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 _LONGEST_NAME = 100

@@ -377,21 +377,21 @@ class FairTasks(Iterator[Task]):
         at_once: int,
         stop: threading.Event,
     ) -> None:
-        self._source = enumerate(tasks)
         self._sides = [_SideTasks() for _ in range(sides)]
+        for position, task in enumerate(tasks):
+            self._sides[task.side].waiting.append((position, task))
         self._known = is_known
         self._share = math.ceil(at_once / sides)
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
-        self._running: set[int] = set()
 
     def __next__(self) -> Task:
         """The next task; waits until one may begin. Raises StopIteration when no task is left, or
         at `stop`."""
         with self._changed:
             while not self._stop.is_set():
-                waiting_sides = [side for side in self._sides if self._fill(side)]
+                waiting_sides = [side for side in self._sides if side.waiting]
                 if not waiting_sides:
                     break
                 waiting_sides.sort(key=lambda side: side.waiting[0][0])
@@ -409,19 +409,9 @@ class FairTasks(Iterator[Task]):
     def done(self, task: Task) -> None:
         """Return a task that a thread has finished."""
         with self._changed:
-            if id(task) in self._running:
-                self._running.remove(id(task))
+            if not self._known(task):
                 self._sides[task.side].under_way -= 1
             self._changed.notify_all()
-
-    def _fill(self, side: _SideTasks) -> bool:
-        """True if the side has a next task; takes tasks of all sides until it finds one."""
-        while not side.waiting:
-            position, task = next(self._source, (-1, None))
-            if task is None:
-                return False
-            self._sides[task.side].waiting.append((position, task))
-        return True
 
     def _begin(self, side: _SideTasks, task: Task, *, first_position: int) -> bool:
         """True if the task may begin now; counts it as begun."""
@@ -434,7 +424,6 @@ class FairTasks(Iterator[Task]):
             return False
         side.begun += 1
         side.under_way += 1
-        self._running.add(id(task))
         return True
 
     def _waits_for(self, side: _SideTasks, other: _SideTasks, first_position: int) -> bool:
