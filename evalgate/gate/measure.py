@@ -595,11 +595,12 @@ class _Measuring:
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         self._tell_expected(runs)
+        session.confirming = self._runs_to_confirm()
         self._probe()
-        session.first(runs, confirming=self._runs_to_confirm())
+        session.first(runs)
         self._share_unchanged()
         if self._late:
-            session.first(runs, confirming=self._runs_to_confirm())
+            session.first(runs)
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
         all_sides = self._settled or self._sides()
@@ -668,7 +669,7 @@ class _Measuring:
         ]
         cases = {suite.agent.key: (suite.key, suite.cases[0].case_id) for suite in reversed(suites)}
         if sum(len(suite.cases) for suite in suites) > len(cases):
-            self._session.probe({*cases.values()}, confirming=self._runs_to_confirm())
+            self._session.probe({*cases.values()})
             self._share_unchanged()
             self._probed = self._session.sides[BASE].shared & {suite.key for suite in suites}
 

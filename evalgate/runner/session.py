@@ -46,6 +46,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
     VerdictKind,
+    models_of,
     not_evaluated,
 )
 from evalgate.results.journal import Journal
@@ -250,7 +251,6 @@ class Side:
         if trial is None:
             return
         outcome = trial.outcome
-        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # judged criteria that do not apply to the case are skipped; free criteria are computed, and
         # results.json shows them
         idle_criteria = {
@@ -258,9 +258,7 @@ class Side:
             for use in task.suite.criteria
             if use.is_judged and not use.applies_to(task.case)
         }
-        self.models.update(
-            event.model_version for turn in turns for event in turn.steps if event.model_version
-        )
+        self.models |= models_of(outcome)
         stored_grades = {
             name: stored_grade
             for name, grade_address in grade_addresses.items()
@@ -325,7 +323,8 @@ class Side:
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = pairing.kind_of(graded, uses, session.settings.deviations)
-        if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
+        is_crash = graded.failure is not None and not _is_outage(graded)
+        if task.key.is_first and (kind is VerdictKind.FAIL or is_crash):
             session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
             task.key,
@@ -395,29 +394,24 @@ class Session:
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
-        self.confirming = 0
+        self.confirming = 0  # the number of runs that the budget reserves after a failure
         self._cut_off = False
         self._suspects: frozenset[CaseKey] = frozenset()
 
-    def first(self, repeats: int, *, confirming: int = 0) -> None:
-        """Run every case `repeats` times. `confirming`: the number of runs that the budget reserves
-        after a failure. Raises UnavailableError if a journal cannot be written, because results
-        that cannot be stored must not be paid for."""
+    def first(self, repeats: int) -> None:
+        """Run every case `repeats` times. Raises UnavailableError if a journal cannot be written,
+        because results that cannot be stored must not be paid for."""
         self._repeats = repeats
-        self.confirming = confirming
         self._carry_out(
             trials.first_rounds(repeats),
             wants=lambda task: task.key not in self.sides[task.side].graded,
         )
         self._retry_lost()
-        self.confirming = 0
         self.budget.release()
 
-    def probe(self, cases: Collection[CaseKey], *, confirming: int = 0) -> None:
-        """Run these cases once on both sides, before the first runs of all cases. `confirming`: as
-        in `first`."""
+    def probe(self, cases: Collection[CaseKey]) -> None:
+        """Run these cases once on both sides, before the first runs of all cases."""
         self._repeats = 1
-        self.confirming = confirming
         self._carry_out(trials.first_rounds(1), wants=lambda task: task.key.case in cases)
 
     def _retry_lost(self) -> None:
