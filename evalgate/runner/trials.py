@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from evalgate.agents.base import Agent, AgentFailed, Conversation
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.agents.conversation import Stopwatch
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
@@ -38,24 +38,6 @@ from evalgate.model import (
 from evalgate.simulation.user import Simulate, UserSimulator
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
-
-
-def talk(
-    conversation: Conversation, user: UserSimulator, turns: list[Invocation], watch: Stopwatch
-) -> Transcript:
-    """Run the conversation until the user stops. Each turn is added to `turns` as it ends, so that
-    a failure loses none.
-
-    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
-    of a worker, and not a simulated user's thinking. Raises AgentFailed; its kind is SIMULATOR,
-    which never blames the agent, if the user has no message."""
-    while isinstance(message := user(turns), Content):
-        with watch:
-            turns.append(conversation.send(message))
-    with watch:
-        state = conversation.finish()
-    return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
-
 
 Item = TypeVar("Item")
 
@@ -257,8 +239,12 @@ def converse(
     *,
     say: Callable[[str], object] = lambda _: None,
 ) -> Outcome:
-    """Run the conversation of the case's user with a fresh session of the agent; `watch` times it.
-    Raises AgentFailed.
+    """Run the conversation of the case's user with a fresh session of the agent, until the user
+    stops. Raises AgentFailed with the turns until then; its kind is SIMULATOR, which never blames
+    the agent, if the user has no message.
+
+    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
+    of a worker, and not a simulated user's thinking.
 
     An `isolated` case has a session for each turn if the agent can receive earlier turns; else it
     has one session."""
@@ -269,7 +255,12 @@ def converse(
                 return transcript
             say(NAIVE_MESSAGE)
         with agent.converse(task.case, task.key) as conversation:
-            return talk(conversation, user, turns, watch)
+            while isinstance(message := user(turns), Content):
+                with watch:
+                    turns.append(conversation.send(message))
+            with watch:
+                state = conversation.finish()
+            return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
     except AgentFailed as failed:
         failure = failed.failure
         # if a driver reports answers and no turn, all turns were answered, and ending the session
