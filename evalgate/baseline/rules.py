@@ -128,9 +128,13 @@ def in_force(
         rules = _both_rules(
             head_settings, settings, suites, base.project, base_rules, context=context
         )
-    suites, client_notices = suites_in_force(
-        rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
-    )
+    suites = rules.suites
+    if settings.gate_file.judge != head_settings.gate_file.judge:
+        # each criterion has the address of its judge
+        suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
+    client_notices: list[Problem] = []
+    if base is not None and context is not None and context.is_pull_request:
+        suites = tuple(_with_client_options(suite, base, client_notices) for suite in suites)
     if base is not None and compared is not None:
         suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
@@ -1010,25 +1014,6 @@ def settings_in_force(
     rules = {"judge": judge.model_copy(update=judge_options)}
     options["gate_file"] = settings.gate_file.model_copy(update=rules)
     return settings.model_copy(update=options), notices
-
-
-def suites_in_force(
-    suites: Suites,
-    settings: Settings,
-    base: Base | None,
-    context: Context | None,
-    *,
-    initial_judge: JudgeRule,
-) -> tuple[Suites, tuple[Problem, ...]]:
-    """The suites, whose judges and simulated users have the addresses and client options that a
-    door or the base sets; notices about the change's options that are not in force.
-    `initial_judge`: the judges in the suites' criteria."""
-    if settings.gate_file.judge != initial_judge:  # each criterion has the address of its judge
-        suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
-    if base is None or context is None or not context.is_pull_request:
-        return suites, ()
-    notices: list[Problem] = []
-    return tuple(_with_client_options(suite, base, notices) for suite in suites), tuple(notices)
 
 
 def judge_keys(

@@ -106,12 +106,20 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
             return errors.error(
                 "yaml-too-deep", "its aliases expand to too many values", Place(file, 1)
             )
-        warnings = tuple(_duplicate_key(key, line, file) for key, line in loader.duplicates)
+        warnings = tuple(
+            errors.warning(
+                "duplicate-key",
+                f"duplicate key `{key.value[:60]}` (first on line {line}); the last value is used",
+                _place_of(key.start_mark, file),
+                "Delete one.",
+            )
+            for key, line in loader.duplicates
+        )
         raw = loader.construct_document(node)
         return YamlDocument(raw=raw, places=places, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Place(file, mark.line + 1, column=mark.column + 1) if mark else Place(file)
+        place = _place_of(mark, file) if mark else Place(file)
         return errors.error(
             "yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place
         )
@@ -151,14 +159,8 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _duplicate_key(key: yaml.ScalarNode, first_line: int, file: str) -> Problem:
-    mark = key.start_mark
-    return errors.warning(
-        "duplicate-key",
-        f"duplicate key `{key.value[:60]}` (first on line {first_line}); the last value is used",
-        Place(file, mark.line + 1, column=mark.column + 1),
-        "Delete one.",
-    )
+def _place_of(mark: yaml.Mark, file: str, json_path: str = "") -> Place:
+    return Place(file, mark.line + 1, column=mark.column + 1, json_path=json_path)
 
 
 class Locator:
@@ -193,4 +195,4 @@ class Locator:
                 json_path += f"[{step}]"
             else:
                 break
-        return Place(self.file, mark.line + 1, column=mark.column + 1, json_path=json_path)
+        return _place_of(mark, self.file, json_path)
