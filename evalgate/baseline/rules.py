@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -94,7 +94,7 @@ class Rules:
 
     def on(self, today: date) -> Rules:
         """The rules on a day, with the checkout's own quarantine."""
-        cases, _ = _quarantined(self.settings, self.suites, None, today, past=None)
+        cases, _ = _quarantined(self.settings, None, suites=self.suites, today=today, past=None)
         return self.with_quarantined(cases)
 
 
@@ -144,15 +144,34 @@ def open_history(
     rules: Rules, head_settings: Settings, base: Base | None, context: Context
 ) -> tuple[Rules, History]:
     """The history of base runs; the rules with the quarantine that it allows, and with the problems
-    of both. `base`: see `in_force`."""
+    of both. `base`: see `in_force`.
+
+    A change cannot quarantine its own failures: the base's list applies, and only to cases that the
+    change does not edit. On the base branch, and without a base, this checkout's list applies."""
     # a run of the base branch uses its own store
     settings = head_settings if context.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    cases, notices = _quarantine_in_force(
-        head_settings, rules.suites, base, context, past=history.past
+    quarantined = partial(
+        _quarantined, suites=rules.suites, today=context.moment.date(), past=history.past
     )
-    problems = (*rules.problems, *history.problems, *notices)
-    return replace(rules.with_quarantined(cases), problems=problems), history
+    entries = head_settings.gate_file.quarantine
+    base_settings = None if base is None else base.project.settings
+    cases: Mapping[CaseKey, Quarantine] = {}
+    problems: list[Problem] = []
+    if context.on_base_branch or (base is None and not context.is_pull_request):
+        cases, problems = quarantined(head_settings, None)
+    elif base is not None and base_settings is not None:
+        cases, problems = quarantined(base_settings, base.project)
+        if entries != base_settings.gate_file.quarantine:
+            message = "`quarantine`: the base's evalgate.yml counts, not this change's"
+            place = head_settings.place_of("quarantine")
+            notice = errors.note(QUARANTINE, message, place, "It counts once it is merged.")
+            problems.insert(0, notice)
+    elif entries:
+        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
+        problems.append(errors.note(QUARANTINE, message, hint="Every case can block."))
+    problems = [*rules.problems, *history.problems, *problems]
+    return replace(rules.with_quarantined(cases), problems=tuple(problems)), history
 
 
 def _head_rules(
@@ -459,6 +478,7 @@ def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Proble
 # evalgate.yml's `quarantine`: the list that decides, and cases that this pull request adds or edits
 
 
+QUARANTINE = "quarantine-of-change"
 EXPIRED = "quarantine-expired"
 UNKNOWN_CASE = "quarantine-unknown-case"
 EXPIRES = "quarantine-expires"
@@ -467,46 +487,6 @@ MOST_QUARANTINE_DAYS = 90
 """The longest quarantine."""
 NOTICE_DAYS = 7
 """A notice is given this long before a quarantine ends."""
-
-
-QuarantineInForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
-"""The quarantined cases, and the problems to report for the other entries."""
-
-
-def _quarantine_in_force(
-    settings: Settings,
-    suites: Suites,
-    base: Base | None,
-    context: Context,
-    *,
-    past: PastRuns | None,
-) -> QuarantineInForce:
-    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's
-    list applies, and only to cases that the change does not edit. On the base branch, and without a
-    base, this checkout's list applies.
-
-    `base`: the base with known rules. `past`: the results of base runs; None if unknown."""
-    entries = settings.gate_file.quarantine
-    if context.on_base_branch or (base is None and not context.is_pull_request):
-        return _quarantined(settings, suites, None, context.moment.date(), past=past)
-    base_settings = None if base is None else base.project.settings
-    if base is None or base_settings is None:
-        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
-        notice = errors.note("quarantine-of-change", message, hint="Every case can block.")
-        return {}, (notice,) if entries else ()
-    cases, problems = _quarantined(
-        base_settings, suites, base.project, context.moment.date(), past=past
-    )
-    if entries == base_settings.gate_file.quarantine:
-        return cases, problems
-    message = "`quarantine`: the base's evalgate.yml counts, not this change's"
-    notice = errors.note(
-        "quarantine-of-change",
-        message,
-        settings.place_of("quarantine"),
-        "It counts once it is merged.",
-    )
-    return cases, (notice, *problems)
 
 
 def lint_quarantine(settings: Settings, suites: Iterable[Suite], today: date) -> Iterator[Problem]:
@@ -538,13 +518,15 @@ def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> It
 
 def _quarantined(
     settings: Settings,
-    suites: Suites,
     base: BaseProject | None,
-    today: date,
     *,
+    suites: Suites,
+    today: date,
     past: PastRuns | None,
-) -> QuarantineInForce:
-    """`settings`: with the list that applies. `base`: its checkout; None: that of the cases."""
+) -> tuple[Mapping[CaseKey, Quarantine], list[Problem]]:
+    """The quarantined cases of `suites`, and the problems to report for the other entries.
+    `settings`: with the list that applies. `base`: its checkout; None: that of the cases. `past`:
+    the results of base runs; None if unknown."""
     rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     runs_by_case = {} if past is None else past.by_case()
     base_cases = {} if base is None else cases_of(base.suites.values())
@@ -582,7 +564,7 @@ def _quarantined(
         message = "it is unknown if quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note("quarantine-unwatched", message, hint=hint))
-    return cases, tuple(problems)
+    return cases, problems
 
 
 # --- edits of the change --------------------------------------------------------------------------
