@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -63,7 +64,9 @@ def decide(
     )
     decisions = [
         _by_book(head, book, comparison, sides)
-        for book, (comparison, sides) in zip(rules.books, measurement.by_book(), strict=True)
+        for book, comparison, sides in itertools.zip_longest(
+            rules.books, measurement.comparisons, measurement.sides
+        )
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]

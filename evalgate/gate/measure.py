@@ -239,10 +239,6 @@ class Measurement:
     # by each rule book, if they have just been measured, with their reruns
     sides: Sequence[Sides] = ()
 
-    def by_book(self) -> Iterator[tuple[Comparison | None, Sides | None]]:
-        """The comparison and the sides by each rule book."""
-        return itertools.zip_longest(self.comparisons, self.sides)
-
 
 @contextlib.contextmanager
 def open_session(session: GateSession, context: Context) -> Iterator[Session]:
