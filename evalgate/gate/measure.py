@@ -63,6 +63,7 @@ from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
+from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation, redact
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
@@ -582,15 +583,17 @@ class _Measuring:
             session.watcher.say(
                 f"{count} reused from earlier runs (`--fresh` runs the agent again)"
             )
+        first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
-            tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             stored_tasks = [
-                task for task in tasks if task.side == BASE and task.suite.key in base.reusable
+                task
+                for task in first_tasks
+                if task.side == BASE and task.suite.key in base.reusable
             ]
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
-        self._tell_expected(runs)
+        self._tell_expected(first_tasks)
         session.confirming = self._runs_to_confirm()
         self._probe()
         session.first(runs)
@@ -609,10 +612,9 @@ class _Measuring:
             sides=all_sides,
         )
 
-    def _tell_expected(self, runs: int) -> None:
+    def _tell_expected(self, first_tasks: Sequence[Task]) -> None:
         """Show the expected calls and cost, if a model is called."""
         sides = self._session.sides
-        first_tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
         tasks = [
             task
             for task in first_tasks
