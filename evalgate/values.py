@@ -8,6 +8,7 @@ import functools
 import hashlib
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
@@ -64,7 +65,12 @@ def elements(document: Any, key: str) -> list[Any]:
 
 def matches_any(name: str, globs: Iterable[str]) -> bool:
     """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
-    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+    return _any_of(tuple(globs)).match(name) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, globs)) or r"\Z.")
 
 
 def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:

@@ -43,6 +43,7 @@ from evalgate.model import (
     Policy,
     Run,
     Suite,
+    Suites,
     cases_of,
 )
 from evalgate.model.deviations import OURS
@@ -61,7 +62,7 @@ class BaseRules:
     """The requirements in the base's own files: suites with their criteria and cases, and the
     policy."""
 
-    suites: tuple[Suite, ...]
+    suites: Suites
     policy: Policy
     # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
@@ -118,7 +119,7 @@ class Base:
 
 @contextmanager
 def open_bases(
-    settings: Settings, suites: tuple[Suite, ...], context: Context
+    settings: Settings, suites: Suites, context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
     """The base for comparing head's `suites` (None: no comparison), and the base with known rules.
     The rules of a pull request's base are always read: otherwise a change could choose a comparison
@@ -173,7 +174,7 @@ def _agreed(baseline: str, base: Base, context: Context) -> str:
 
 def _from_file(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     path: str,
     rule_base: Base | None,
@@ -228,7 +229,7 @@ def _of_results(
 
 def _from_git(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     stack: ExitStack,
     *,
@@ -328,7 +329,7 @@ def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) ->
 
 def _checked_out(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     repo: Repository,
     stack: ExitStack,
@@ -380,7 +381,7 @@ def _checked_out(
 
 def _lend(
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     context: Context,
     base_project: BaseProject,
     root: Path,
@@ -401,7 +402,7 @@ def _lend(
 
 
 def _problem(
-    base_project: BaseProject, suites: tuple[Suite, ...], checkout: BaseCheckout
+    base_project: BaseProject, suites: Suites, checkout: BaseCheckout
 ) -> tuple[Wording, bool]:
     """Why the base cannot run, "" if it can; and True if that is not an error.
 
@@ -475,9 +476,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
         if head_key in base_files:
             continue
         questions = _questions(suite)
-        overlaps = {
-            key: len(questions & base_questions) for key, base_questions in removed_files.items()
-        }
+        overlaps = {key: len(questions & removed_files[key]) for key in removed_files}
         best_key = max(overlaps, key=lambda key: overlaps[key], default="")
         if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]):
             base_keys[head_key] = best_key
@@ -485,7 +484,7 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
     return base_keys
 
 
-def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> tuple[Suite, ...]:
+def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> Suites:
     """The base's suites by head's names of their files. `renamed`: see `BaseProject`."""
     names = {base_key: head_key for head_key, base_key in renamed.items()}
     return tuple(
@@ -580,7 +579,7 @@ def _rules(
 
 def _unselected(
     settings: Settings, head_suites: Sequence[Suite], *, head: Path, tree: Tree
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]] | None:
+) -> tuple[Suites, tuple[Problem, ...]] | None:
     """The base's files for `head_suites`, and problems of their criteria.
 
     Files with the same names have no cases, and the base's rules for head's. Files that are missing
@@ -598,23 +597,20 @@ def _unselected(
         if suite.key not in eval_sets and not (head / suite.key).exists()
     ]
     moved_keys = frozenset(renames(removed_suites, head_suites).values())
-    base_suites = [
-        suite for suite in discovery.suites if suite.key in eval_sets or suite.key in moved_keys
-    ]
-    simulated = frozenset(suite.key for suite in base_suites if user.has_scenarios(suite))
     # the effect of simulated users on criteria counts if head's cases have some
     requested_suites = [
         replace(
             suite,
-            eval_set=eval_sets[suite.key]
-            if suite.key in simulated - moved_keys
+            eval_set=eval_sets.get(suite.key, suite.eval_set)
+            if user.has_scenarios(suite)
             else suite.eval_set,
             agent=agents_module.with_defaults(suite.agent, settings),
         )
-        for suite in base_suites
+        for suite in discovery.suites
+        if suite.key in eval_sets or suite.key in moved_keys
     ]
     unselected_suites = tuple(
-        suite if suite.key in moved_keys else suite.with_cases(())
+        suite.with_cases(()) if suite.key in eval_sets else suite
         for suite in judges.settle_suites(
             user.settle(requested_suites, settings), judges.defaults_of(settings)
         )
@@ -629,7 +625,7 @@ def _unselected(
 
 
 def _only_stored(
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base,
     stored_side: tuple[Stored, BaseOrigin] | None,
     *,
@@ -684,7 +680,7 @@ def _needs(use: AgentUse, root: Path) -> str:
     return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
-def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
+def with_agents(suites: Suites, base: Base) -> Suites:
     """Head's suites, with the base's agents."""
     base_agents = base.project.agents
     missing_agent = opening.missing()
@@ -694,7 +690,7 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     )
 
 
-def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
+def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent
     for their suite.
 
@@ -732,16 +728,14 @@ def _base_cases(base: Base) -> set[CaseKey]:
     return {*cases_of(suites)}
 
 
-def _stored_suites(base: Base) -> tuple[Suite, ...]:
+def _stored_suites(base: Base) -> Suites:
     """The suites of the stored results, by head's names of their files."""
     if base.stored is None:
         return ()
     return under_head_names(base.stored.run.suites, base.project.renamed)
 
 
-def unpaired(
-    base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]
-) -> dict[CaseKey, CaseStatus]:
+def unpaired(base: Base, suites: Suites, *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
     """New and removed cases. `suites`: head's, on this machine; `plan`: all measured suites, here
     or elsewhere."""
     unreadable_suites = {suite.key for suite in plan if suite.problem}
@@ -753,9 +747,7 @@ def unpaired(
     )
 
 
-def edited(
-    base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]
-) -> tuple[CaseKey, ...]:
+def edited(base: Base, suites: Suites, unchanged: Collection[str]) -> tuple[CaseKey, ...]:
     """Cases in the suites `unchanged`, whose agent is the same on both sides, that the change adds
     or edits (the question, the expectation or a requirement)."""
     case_keys: list[CaseKey] = []
@@ -785,28 +777,25 @@ def details_of(
     """The environments and the descriptions of the agents of the base's run. An agent that did not
     run has those of the stored results, with the files of the base's checkout, if any; under its
     own key, and under that of the suite's agent."""
-    stored_run = run if base.stored is None else base.stored.run
-    stored_keys = _stored_keys(base)
     environments = dict(run.agents)
     descriptions = dict(run.descriptions)
-    for suite in (suite for suite in run.suites if suite.key in stored_keys):
-        stored_key = stored_keys[suite.key]
-        stored_description = stored_run.descriptions.get(stored_key)
+    stored_agents = {
+        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
+    }
+    for suite in run.suites:
+        if base.stored is None or suite.key not in stored_agents:
+            continue
+        stored_key = stored_agents[suite.key]
+        environment = base.stored.run.agents.get(stored_key)
+        stored_description = base.stored.run.descriptions.get(stored_key)
         for key in (stored_key, suite.agent.key):
-            if not environments.get(key) and stored_run.agents.get(stored_key):
-                environments[key] = stored_run.agents[stored_key]
+            if environment and not environments.get(key):
+                environments[key] = environment
             description = descriptions.get(key, AgentDescription())
             if stored_description is not None and not description.packages:
                 files = description.files or stored_description.files
                 descriptions[key] = replace(stored_description, files=files)
     return environments, descriptions
-
-
-def _stored_keys(base: Base) -> dict[str, str]:
-    """The keys of the agents in the stored results, by head's name of a suite."""
-    return {
-        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
-    }
 
 
 # --- its commit -----------------------------------------------------------------------------------
@@ -1025,7 +1014,9 @@ LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n"
 )
-_GITLINK = "160000 "
+_LINK = "120000"
+_SUBMODULE = "160000"
+"""Modes of entries in git's index."""
 
 
 @frozen_dataclass
@@ -1063,13 +1054,14 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
                 hint="The base cannot run; only thresholds apply.",
             )
-        # the empty folders of submodules; submodules outside a sparse checkout have none
-        links = [
-            entry.partition("\t")[2]
-            for entry in _listed(repo, tree, "--stage")
-            if entry.startswith(_GITLINK)
+        entries = [
+            (entry[:6], entry.partition("\t")[2]) for entry in _listed(repo, tree, "--stage")
         ]
-        submodules = [name for name in links if (tree / name).is_dir()]
+        links = [name for mode, name in entries if mode == _LINK]
+        # the empty folders of submodules; submodules outside a sparse checkout have none
+        submodules = [
+            name for mode, name in entries if mode == _SUBMODULE and (tree / name).is_dir()
+        ]
         # the files that are Git LFS pointers in the checkout; no LFS filter runs
         files = [
             name
@@ -1082,7 +1074,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         notes = (
             Sentence("base_lacks_files", "submodule", submodules),
             Sentence("base_lacks_files", "Git LFS file", files),
-            Sentence("base_links_out", sorted(_links_out(tree))),
+            Sentence("base_links_out", sorted(_links_out(tree, links))),
         )
         yield BaseCheckout(
             tree=tree,
@@ -1176,13 +1168,12 @@ def _is_filled(path: Path) -> bool:
         return False
 
 
-def _links_out(tree: Path) -> Iterator[str]:
+def _links_out(tree: Path, links: Iterable[str]) -> Iterator[str]:
     """The symbolic links that point out of `tree`, and so not to the base's files."""
     top = os.path.realpath(tree)
-    for folder, folders, files in os.walk(top):
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            if path.is_symlink():
-                target = os.path.normpath(os.path.join(folder, os.readlink(path)))  # noqa: PTH115, PTH118 - not resolved
-                if target != top and not target.startswith(top + os.sep):
-                    yield path.relative_to(top).as_posix()
+    for name in links:
+        path = Path(top, name)
+        if path.is_symlink():
+            target = os.path.normpath(path.parent / path.readlink())
+            if target != top and not target.startswith(top + os.sep):
+                yield name

@@ -1,5 +1,6 @@
 """What is in force: the two rule books of a run, the change's own and the base's, with the change's
-edits to them; and the settings, each the door's, the base's or the change's, as its row defines."""
+edits to them; the quarantine; and the settings, each the door's, the base's or the change's, as its
+row defines."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
-from evalgate.config.gate_file import JudgeRule
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule, QuarantineRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, project, walk
@@ -44,12 +45,14 @@ from evalgate.model import (
     RuleBook,
     SimulatorUse,
     Suite,
+    Suites,
+    cases_of,
 )
 from evalgate.results import history as results_history
-from evalgate.results.history import History
+from evalgate.results.history import History, PastRuns
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
-from . import base as baseline_base, failures, quarantine
+from . import base as baseline_base, failures
 from .base import Base, BaseProject, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
@@ -68,7 +71,7 @@ class Rules:
     """The measured suites, and the rule books that decide."""
 
     settings: Settings  # the settings in force
-    suites: tuple[Suite, ...]
+    suites: Suites
     books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
     edits: Edits = field(default_factory=Edits)
     both_decide: bool = False  # the worse of two verdicts counts
@@ -91,13 +94,13 @@ class Rules:
 
     def on(self, today: date) -> Rules:
         """The rules on a day, with the checkout's own quarantine."""
-        cases = quarantine.of_checkout(self.settings, self.suites, today=today)
+        cases, _ = _quarantined(self.settings, None, suites=self.suites, today=today, past=None)
         return self.with_quarantined(cases)
 
 
 def in_force(
     head_settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base | None,
     context: Context | None = None,
     *,
@@ -125,9 +128,13 @@ def in_force(
         rules = _both_rules(
             head_settings, settings, suites, base.project, base_rules, context=context
         )
-    suites, client_notices = suites_in_force(
-        rules.suites, settings, base, context, initial_judge=head_settings.gate_file.judge
-    )
+    suites = rules.suites
+    if settings.gate_file.judge != head_settings.gate_file.judge:
+        # each criterion has the address of its judge
+        suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
+    client_notices: list[Problem] = []
+    if base is not None and context is not None and context.is_pull_request:
+        suites = tuple(_with_client_options(suite, base, client_notices) for suite in suites)
     if base is not None and compared is not None:
         suites = _with_base_code(suites, rules, base, compared)
     return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
@@ -137,31 +144,64 @@ def open_history(
     rules: Rules, head_settings: Settings, base: Base | None, context: Context
 ) -> tuple[Rules, History]:
     """The history of base runs; the rules with the quarantine that it allows, and with the problems
-    of both. `base`: see `in_force`."""
+    of both. `base`: see `in_force`.
+
+    A change cannot quarantine its own failures: the base's list applies, and only to cases that the
+    change does not edit. On the base branch, and without a base, this checkout's list applies."""
     # a run of the base branch uses its own store
     settings = head_settings if context.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    cases, notices = quarantine.in_force(
-        head_settings, rules.suites, base, context, past=history.past
+    quarantined = partial(
+        _quarantined, suites=rules.suites, today=context.moment.date(), past=history.past
     )
-    problems = (*rules.problems, *history.problems, *notices)
-    return replace(rules.with_quarantined(cases), problems=problems), history
+    entries = head_settings.gate_file.quarantine
+    base_settings = None if base is None else base.project.settings
+    cases: Mapping[CaseKey, Quarantine] = {}
+    problems: list[Problem] = []
+    if context.on_base_branch or (base is None and not context.is_pull_request):
+        cases, problems = quarantined(head_settings, None)
+    elif base is not None and base_settings is not None:
+        cases, problems = quarantined(base_settings, base.project)
+        if entries != base_settings.gate_file.quarantine:
+            message = "`quarantine`: the base's evalgate.yml counts, not this change's"
+            place = head_settings.place_of("quarantine")
+            notice = errors.note(QUARANTINE, message, place, "It counts once it is merged.")
+            problems.insert(0, notice)
+    elif entries:
+        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
+        problems.append(errors.note(QUARANTINE, message, hint="Every case can block."))
+    problems = [*rules.problems, *history.problems, *problems]
+    return replace(rules.with_quarantined(cases), problems=tuple(problems)), history
 
 
 def _head_rules(
     head_settings: Settings,
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base: Base | None,
     *,
     hint: str,
 ) -> Rules:
-    """The rules of only the change's own book."""
+    """The rules of only the change's own book, with a warning if the base's are needed but
+    unknown."""
     policy = load.policy_of(settings, suites)
-    if base is not None and base.problem and not base.no_agent and head_settings.policy == "both":
+    is_both = head_settings.policy == "both"
+    problems: tuple[Problem, ...] = ()
+    if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
+        pass  # the base's rules are not needed
+    elif base.problem and is_both:
         # the base's rules should decide, and head's must not tolerate errors of the base
         policy = policy.blocking()
-    problems = tuple(_unknown_rules(head_settings, base, hint))
+        message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
+        problems = (errors.warning(UNKNOWN_RULES, message, hint=hint),)
+    elif base.problem:
+        # the comparison reports a failed base
+        reason = "" if base.base_failed else f": {base.problem}"
+        message = f"could not check whether this change relaxes the base's rules{reason}"
+        problems = (errors.warning(UNCHECKED_RULES, message, hint=hint),)
+    elif is_both:
+        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
+        problems = (errors.warning(UNKNOWN_RULES, message),)
     return Rules(
         settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems
     )
@@ -170,7 +210,7 @@ def _head_rules(
 def _both_rules(
     head_settings: Settings,
     settings: Settings,
-    suites: tuple[Suite, ...],
+    suites: Suites,
     base_project: BaseProject,
     rules: BaseRules,
     *,
@@ -186,7 +226,7 @@ def _both_rules(
     base_suites = {suite.key: suite for suite in rules.suites if suite.key in head_keys}
     suites = _with_lost_unmeasured(suites, base_suites)
     policy, severity_notices = _with_severity(
-        load.policy_of(settings, suites), suites, base_suites, rules.policy
+        load.policy_of(settings, suites), rules.policy, base_suites
     )
     policy = _blocking_on_broken(policy, suites, rules)
     new_suites = [suite for suite in suites if suite.key not in base_suites]
@@ -224,32 +264,28 @@ def _both_rules(
     )
 
 
-def _with_base_code(
-    suites: tuple[Suite, ...], rules: Rules, base: Base, compared: Base
-) -> tuple[Suite, ...]:
+def _with_base_code(suites: Suites, rules: Rules, base: Base, compared: Base) -> Suites:
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
     the base's environment. If the change edits a metric, also with the digest of its files: they
     replace the base's. See `in_force`."""
-    base_rules = base.project.rules
-    if compared.root is None or compared.origin.commit != base.origin.commit or base_rules is None:
+    base_suites = base.project.suites
+    is_base = compared.root is not None and compared.origin.commit == base.origin.commit
+    if not is_base or base.project.rules is None:
         return suites
-    base_uses = {suite.key: suite.criteria for suite in base_rules.suites}
     root = rules.settings.root
     metric_files = _metric_files(suites, root)
     is_edited = any(edit.subject in metric_files for edit in rules.edits.edits)
     edited_digest = _digest_of_files(root, room_files(suites, root))
 
-    def with_commit(use: CriterionUse, key: str) -> CriterionUse:
-        is_same = any(
-            (other.code, _options(other)) == (use.code, _options(use))
-            for other in base_uses.get(key, ())
-        )
-        digest = "" if is_same and not is_edited else f"+{edited_digest[:16]}"
+    def with_commit(use: CriterionUse, suite: Suite) -> CriterionUse:
+        base_suite = base_suites.get(suite.key)
+        base_uses = base_suite.criteria if base_suite else ()
+        is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
+        digest = "" if is_same else f"+{edited_digest[:16]}"
         return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
 
     return tuple(
-        suite.with_criteria(with_commit(use, suite.key) for use in suite.criteria)
-        for suite in suites
+        suite.with_criteria(with_commit(use, suite) for use in suite.criteria) for suite in suites
     )
 
 
@@ -260,7 +296,7 @@ def _dropped(
     rules: BaseRules,
     *,
     environ: Environ,
-) -> tuple[Suite, ...]:
+) -> Suites:
     """Suites of existing files that the base evaluates and the change's evalgate.yml no longer
     selects."""
     selected_keys = {suite.key for suite in suites}
@@ -294,9 +330,7 @@ def _lost_suite(base_suite: Suite) -> Suite:
     )
 
 
-def _with_lost_unmeasured(
-    suites: Iterable[Suite], base_suites: Mapping[str, Suite]
-) -> tuple[Suite, ...]:
+def _with_lost_unmeasured(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> Suites:
     """The suites. A suite is not measured if its file holds another CES evaluation than on the
     base: its name is its identity."""
 
@@ -313,13 +347,11 @@ def _with_lost_unmeasured(
 
 
 def _with_severity(
-    policy: Policy, suites: Iterable[Suite], base_suites: Mapping[str, Suite], of_base: Policy
+    policy: Policy, base: Policy, base_suites: Mapping[str, Suite]
 ) -> tuple[Policy, list[Problem]]:
     """The policy with the base's severity for each of the base's suites, and a notice for each
     suite that the change sets differently."""
-    advisory = {
-        suite.key for suite in suites if suite.key in base_suites and suite.key in of_base.advisory
-    }
+    advisory = base.advisory & base_suites.keys()
     head_advisory = policy.advisory & base_suites.keys()
     notices = [
         errors.note(
@@ -330,7 +362,7 @@ def _with_severity(
         )
         for key in sorted(head_advisory ^ advisory)
     ]
-    return replace(policy, advisory=(policy.advisory - base_suites.keys()) | advisory), notices
+    return replace(policy, advisory=(policy.advisory - head_advisory) | advisory), notices
 
 
 class _CommonCriteria:
@@ -374,11 +406,7 @@ class _CommonCriteria:
             head_use = head_uses.get(use.name)
             # judges are ignored, because they are asked once
             is_edited = use.code is not None and self._are_metrics_edited
-            if (
-                head_use is not None
-                and (use.code, _options(use)) == (head_use.code, _options(head_use))
-                and not is_edited
-            ):
+            if head_use is not None and _has_same_options(use, head_use) and not is_edited:
                 rule = {name: getattr(use, name) for name in RULE_FIELDS}
                 book.append(replace(head_use, **rule))
             elif use.informational:
@@ -403,11 +431,16 @@ RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "
 """Fields of a criterion that decide on its scores."""
 
 
+def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
+    """True if both criteria have the same code and options, whoever judges."""
+    return (use.code, _options(use)) == (other.code, _options(other))
+
+
 def _options(use: CriterionUse) -> dict[str, object]:
     return without(use.options, ("judge_model_options", "judge"))
 
 
-def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRules) -> Policy:
+def _blocking_on_broken(policy: Policy, suites: Suites, rules: BaseRules) -> Policy:
     """The policy; if head broke a file that the base can measure, unmeasured results block. A
     `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
     broken_keys = {
@@ -420,23 +453,6 @@ def _blocking_on_broken(policy: Policy, suites: tuple[Suite, ...], rules: BaseRu
         for suite in rules.suites
     )
     return policy.blocking() if policy.fail_on and is_broken else policy
-
-
-def _unknown_rules(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
-    """Warnings if the base's rules are needed but unknown."""
-    if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
-        return
-    if base.problem and settings.policy != "both":
-        # the comparison reports a failed base
-        reason = "" if base.base_failed else f": {base.problem}"
-        message = f"could not check whether this change relaxes the base's rules{reason}"
-        yield errors.warning(UNCHECKED_RULES, message, hint=hint)
-    elif base.problem:
-        message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
-        yield errors.warning(UNKNOWN_RULES, message, hint=hint)
-    elif settings.policy == "both":
-        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
-        yield errors.warning(UNKNOWN_RULES, message)
 
 
 def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
@@ -456,6 +472,99 @@ def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Proble
             f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
         )
         yield errors.warning(UNCHECKED_RULES, message, hint=REVIEW_HINT)
+
+
+# --- quarantine -----------------------------------------------------------------------------------
+# evalgate.yml's `quarantine`: the list that decides, and cases that this pull request adds or edits
+
+
+QUARANTINE = "quarantine-of-change"
+EXPIRED = "quarantine-expired"
+UNKNOWN_CASE = "quarantine-unknown-case"
+EXPIRES = "quarantine-expires"
+TOO_LONG = "quarantine-too-long"
+MOST_QUARANTINE_DAYS = 90
+"""The longest quarantine."""
+NOTICE_DAYS = 7
+"""A notice is given this long before a quarantine ends."""
+
+
+def lint_quarantine(settings: Settings, suites: Iterable[Suite], today: date) -> Iterator[Problem]:
+    """Problems with entries: expired, about to expire, too late, or of no case in `suites`, if
+    these are all."""
+    names = {":".join(key) for key in cases_of(suites)}
+    for number, rule in enumerate(settings.gate_file.quarantine):
+        place = settings.place_of("quarantine", number)
+        yield from _dated(rule, (rule.until - today).days, place)
+        if not (rule.case in names or settings.paths or settings.grep):
+            message = f"`quarantine`: there is no case `{rule.case}`"
+            yield errors.warning(UNKNOWN_CASE, message, place, words.did_you_mean(rule.case, names))
+
+
+def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> Iterator[Problem]:
+    until = f"the quarantine of `{rule.case}` ({rule.owner})"
+    hint = "Fix the case and delete the entry, or renew it in a pull request."
+    if remaining_days < 0:
+        message = f"{until} expired on {rule.until}: the case can block again"
+        yield errors.warning(EXPIRED, message, place, hint)
+    elif remaining_days > MOST_QUARANTINE_DAYS:
+        message = f"{until} lasts until {rule.until}, more than {MOST_QUARANTINE_DAYS} days: it does not count"
+        yield errors.warning(TOO_LONG, message, place, "Choose an earlier date; it can be renewed.")
+    elif remaining_days <= NOTICE_DAYS:
+        days = "today" if not remaining_days else f"in {words.counted(remaining_days, 'day')}"
+        message = f"{until} expires {days}, at the end of {rule.until} (UTC)"
+        yield errors.warning(EXPIRES, message, place, hint)
+
+
+def _quarantined(
+    settings: Settings,
+    base: BaseProject | None,
+    *,
+    suites: Suites,
+    today: date,
+    past: PastRuns | None,
+) -> tuple[Mapping[CaseKey, Quarantine], list[Problem]]:
+    """The quarantined cases of `suites`, and the problems to report for the other entries.
+    `settings`: with the list that applies. `base`: its checkout; None: that of the cases. `past`:
+    the results of base runs; None if unknown."""
+    rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
+    runs_by_case = {} if past is None else past.by_case()
+    base_cases = {} if base is None else cases_of(base.suites.values())
+    cases: dict[CaseKey, Quarantine] = {}
+    problems: list[Problem] = []
+    for suite in suites if rules else ():
+        for case in suite.cases:
+            key = (suite.key if base is None else base.name_of(suite.key), case.case_id)
+            if ":".join(key) not in rules:
+                continue
+            number, rule = rules[":".join(key)]
+            remaining_days = (rule.until - today).days
+            place = settings.place_of("quarantine", number)
+            problems += _dated(rule, remaining_days, place)
+            if not 0 <= remaining_days <= MOST_QUARANTINE_DAYS:
+                continue
+            base_case = base_cases.get((suite.key, case.case_id))
+            of_case = partial(fingerprints.of_case, simulator=suite.simulator)
+            if base is not None and (base_case is None or of_case(base_case) != of_case(case)):
+                message = (
+                    f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
+                )
+                problems.append(errors.note("quarantine-changed-case", message, case.place))
+            elif key in runs_by_case and results_history.is_broken(runs_by_case[key]):
+                message = f"`{rule.case}` is quarantined, but failed its last {results_history.BROKEN_RUNS} base runs"
+                hint = f"It is broken ({rule.owner}), so it can block again."
+                problems.append(errors.warning("quarantine-broken", message, place, hint))
+            else:
+                until = rule.until.isoformat()
+                owner = rule.owner.strip()
+                cases[suite.key, case.case_id] = Quarantine(
+                    owner=owner, expires=until, reason=rule.reason
+                )
+    if cases and past is None:
+        message = "it is unknown if quarantined cases have broken: there is no history of base runs"
+        hint = "Set `baseline-folder` (docs/quarantine.md)."
+        problems.append(errors.note("quarantine-unwatched", message, hint=hint))
+    return cases, problems
 
 
 # --- edits of the change --------------------------------------------------------------------------
@@ -598,20 +707,13 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
+            edit = partial(GateEdit, subject=case.case_id, suite=head_suite.key)
             if head_case is None:
-                yield GateEdit(
-                    kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=head_suite.key
-                )
+                yield edit(kind=EditKind.CASE_REMOVED)
                 continue
             changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:
-                yield GateEdit(
-                    kind=EditKind.CASE_CHANGED,
-                    subject=case.case_id,
-                    suite=head_suite.key,
-                    head=changes,
-                    place=head_case.place,
-                )
+                yield edit(kind=EditKind.CASE_CHANGED, head=changes, place=head_case.place)
 
 
 def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str | None:
@@ -695,12 +797,14 @@ def _file_text(root: Path, name: str) -> str:
     try:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
-            return "\n".join(f"{file.relative_to(path)} {_digest(file)}" for file in files)
+            return "\n".join(
+                f"{file.relative_to(path)} {_digest(file.read_bytes())}" for file in files
+            )
         content = path.read_bytes() if path.is_file() else b""
     except OSError:
         return ""
     text = content.decode(errors="replace")
-    return _digest(path) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
+    return _digest(content) if len(content) > MAX_DIFF_BYTES or "\ufffd" in text else text
 
 
 def _digest_of_files(root: Path, names: Iterable[str]) -> str:
@@ -741,12 +845,9 @@ def _tool_files(settings: Settings) -> Iterator[str]:
         yield from (path.relative_to(root).as_posix() for path in files)
 
 
-def _digest(path: Path) -> str:
-    """The first digits of the digest of a file; "" if it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
-    except OSError:
-        return ""
+def _digest(content: bytes) -> str:
+    """The first digits of a digest."""
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 _LONGEST_NAME = 100
@@ -851,6 +952,7 @@ EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (Tr
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
 JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
+OF_ACTION = {*map(config_settings.input_name, config.names_with(Settings, Door.ACTION))}
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
@@ -868,51 +970,32 @@ def settings_in_force(
     settings that are not in force."""
     if base is None or context is None:
         return settings, ()
-    names: tuple[str, ...] = ()
     # outside pull requests these settings are the user's own; in a pull request there is a base,
     # even with errors
-    if context.is_pull_request:
-        names += OF_DOORS
+    names: tuple[str, ...] = OF_DOORS if context.is_pull_request else ()
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
-    base_settings, _ = _gate_file_settings(base)
-    trusted_settings = {name: _trusted(settings, name, base_settings) for name in names}
-    of_action = config.names_with(Settings, Door.ACTION)
-
-    def describe(name: str) -> tuple[str, Place | None, str]:
-        hint = HINT_INPUT if name in of_action else HINT
-        return config_settings.input_name(name), settings.place_of(name), hint
-
-    notices = [*_notices(base, settings, trusted_settings, describe)]
+    if not names:
+        return settings, ()
+    base_settings, reason = _gate_file_of(base)
     judge = settings.gate_file.judge
-    if names:
-        judge, judge_notices = _judge(settings, base, is_guarded=context.is_pull_request)
-        notices += judge_notices
+    judge_names: tuple[str, ...] = ("budget",)
+    # a base without evalgate.yml has no judge: the change's may be asked at a provider's address
+    if context.is_pull_request and not (reason and models.is_of_provider(judge.base_url)):
+        judge_names += JUDGE_SETTINGS
+    options = _trusted(
+        settings, base_settings, [name for name in names if name not in settings.explicit_options]
+    )
+    judge_options = _trusted(judge, base_settings.gate_file.judge, judge_names)
+    judge_notices = [*_notices(settings, reason, judge_options, "judge")]
+    if context.is_pull_request and reason and not judge_notices:
+        judge_notices = [*_judge_notices(settings, reason)]
+    notices = (*_notices(settings, reason, options), *judge_notices)
     if not notices:
         return settings, ()
-    gate_file = settings.gate_file.model_copy(update={"judge": judge})
-    return settings.model_copy(update={**trusted_settings, "gate_file": gate_file}), tuple(notices)
-
-
-def suites_in_force(
-    suites: tuple[Suite, ...],
-    settings: Settings,
-    base: Base | None,
-    context: Context | None,
-    *,
-    initial_judge: JudgeRule,
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites, whose judges and simulated users have the addresses and client options that a
-    door or the base sets; notices about the change's options that are not in force.
-    `initial_judge`: the judges in the suites' criteria."""
-    if settings.gate_file.judge != initial_judge:  # each criterion has the address of its judge
-        suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
-    if base is None or context is None or not context.is_pull_request:
-        return suites, ()
-    pairs = [_with_client_options(suite, base) for suite in suites]
-    return tuple(suite for suite, _ in pairs), tuple(
-        problem for _, problems in pairs for problem in problems
-    )
+    rules = {"judge": judge.model_copy(update=judge_options)}
+    options["gate_file"] = settings.gate_file.model_copy(update=rules)
+    return settings.model_copy(update=options), notices
 
 
 def judge_keys(
@@ -932,51 +1015,72 @@ def judge_keys(
     names: set[str] = set()
     if context.is_pull_request and base is not None:
         base_settings = base.project.settings or head_settings
-        base_rules = base.project.rules
+        sides.append((base_settings, [*base.project.suites.values()]))
         names = {
             side_settings.gate_file.judge.api_key_env
             for side_settings in (head_settings, base_settings)
         }
-        sides += [] if base_rules is None else [(base_settings, base_rules.suites)]
     return clients.variables_with(
         (environ.get(name, "") for name in names), environ, secret_names=names
     ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
 
 
-def _gate_file_settings(base: Base) -> tuple[Settings | None, str]:
-    """The settings of the base's evalgate.yml; None with a reason if they are not in force."""
+def _gate_file_of(base: Base) -> tuple[Settings, str]:
+    """The settings of the base's evalgate.yml; the defaults with a reason if they are not in
+    force."""
     settings = base.project.settings
     if settings is None:
         reason = (
             f"the base's evalgate.yml is not known ({base.problem}), so it is treated as missing"
         )
-        return None, reason
-    return (settings, "") if settings.places else (None, "the base has no evalgate.yml yet")
+        return Settings(), reason
+    return (settings, "") if settings.places else (Settings(), "the base has no evalgate.yml yet")
 
 
-def _notices(
-    base: Base,
-    head: object,
-    trusted: Json,
-    describe: Callable[[str], tuple[str, Place | None, str]],
-) -> Iterator[Problem]:
-    """A notice about each of head's settings that differs from the one in force (`trusted`).
-    `describe`: its name for users, its place, and a hint."""
-    base_settings, reason = _gate_file_settings(base)
+def _trusted(head: BaseModel, base: BaseModel, names: Iterable[str]) -> dict[str, Any]:
+    """The values in force of these settings: the base's; head's if the base has no limit, or if
+    head reports more."""
+    values = {}
+    for name in names:
+        values[name] = value = getattr(base, name)
+        if isinstance(value, BaseModel) and not any(limit for _, limit in value):
+            values[name] = getattr(head, name)
+        elif order := EXTENTS.get(name):
+            values[name] = min(value, getattr(head, name), key=order.index)
+    return values
+
+
+def _notices(settings: Settings, reason: str, trusted: Json, *section: str) -> Iterator[Problem]:
+    """A notice about each of head's settings, or of those in a section, that differs from the one
+    in force (`trusted`). `reason`: why the base's evalgate.yml is not in force."""
+    head = settings.gate_file.judge if section else settings
     for setting, value in trusted.items():
         head_value = getattr(head, setting)
         if head_value == value:
             continue
-        name, place, hint = describe(setting)
-        if base_settings is not None:
-            message = (
-                f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
-                f"not this change's ({_quoted(head_value)})"
-            )
-        else:
+        name = ".".join((*section, setting)) if section else config_settings.input_name(setting)
+        message = (
+            f"`{name}`: the base's evalgate.yml counts ({_quoted(value)}), "
+            f"not this change's ({_quoted(head_value)})"
+        )
+        if reason:
             suffix = f"; the value in force is {_quoted(value)}" if value else ""
             message = f"`{name}` of this change's evalgate.yml ({_quoted(head_value)}) does not count: {reason}{suffix}"
-        yield errors.note(SETTING_OF_BASE, message, place, hint)
+        hint = HINT_INPUT if name in OF_ACTION else HINT
+        yield errors.note(SETTING_OF_BASE, message, settings.place_of(*section, setting), hint)
+
+
+def _judge_notices(settings: Settings, reason: str) -> Iterator[Problem]:
+    """A notice about the change's judge, which is asked although the base has none."""
+    judge = settings.gate_file.judge
+    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(judge, name)]
+    if names:
+        description = words.listed(
+            f"`{name}: {plain.label(getattr(judge, name), WIDTH)}`" for name in names
+        )
+        message = f"the judge of this change's evalgate.yml is asked ({description}): {reason}"
+        hint = "It counts because it is asked at a known provider's own address."
+        yield errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint)
 
 
 def _quoted(value: Any) -> str:
@@ -991,108 +1095,55 @@ def _quoted(value: Any) -> str:
     return f"`{plain.label(value, WIDTH)}`" if value else "unset"
 
 
-# --- settings ------------------------------------------------------------------------------------
-
-
-def _trusted(settings: Settings, name: str, base_settings: Settings | None) -> Any:
-    """The door's value, else the base's, else the default."""
-    if name in settings.explicit_options:
-        return getattr(settings, name)
-    trusted_setting = (
-        Settings.model_fields[name].default
-        if base_settings is None
-        else getattr(base_settings, name)
-    )
-    if _has_no_limit(trusted_setting):  # the base has no limit
-        return getattr(settings, name)
-    order = EXTENTS.get(name)
-    return (
-        trusted_setting
-        if order is None
-        else min(trusted_setting, getattr(settings, name), key=order.index)
-    )
-
-
-def _has_no_limit(value: object) -> bool:
-    return isinstance(value, BaseModel) and not any(limit for _, limit in value)
-
-
-def _judge(settings: Settings, base: Base, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
-    """The change's judges with the base's budget. If they are guarded, address and key are the
-    base's; if the base has no evalgate.yml yet, the change's are used for a known provider."""
-    head_judge = settings.gate_file.judge
-    base_settings, reason = _gate_file_settings(base)
-    base_judge = JudgeRule() if base_settings is None else base_settings.gate_file.judge
-    trusted_options: dict[str, Any] = (
-        {} if _has_no_limit(base_judge.budget) else {"budget": base_judge.budget}
-    )
-    if is_guarded and not (base_settings is None and models.is_of_provider(head_judge.base_url)):
-        trusted_options |= {name: getattr(base_judge, name) for name in JUDGE_SETTINGS}
-
-    def describe(name: str) -> tuple[str, Place | None, str]:
-        return f"judge.{name}", settings.place_of("judge", name), HINT
-
-    notices = [*_notices(base, head_judge, trusted_options, describe)]
-    names = [name for name in ("model", "client", *JUDGE_SETTINGS) if getattr(head_judge, name)]
-    if is_guarded and base_settings is None and not notices and names:
-        description = words.listed(
-            f"`{name}: {plain.label(getattr(head_judge, name), WIDTH)}`" for name in names
-        )
-        message = f"the judge of this change's evalgate.yml is asked ({description}): {reason}"
-        hint = "It counts because it is asked at a known provider's own address."
-        notices.append(errors.note(JUDGE_OF_CHANGE, message, settings.place_of("judge"), hint))
-    return head_judge.model_copy(update=trusted_options), notices
-
-
 # --- how models are reached ----------------------------------------------------------------------
 
 
-def _with_client_options(suite: Suite, base: Base) -> tuple[Suite, list[Problem]]:
-    """The suite with the base's client options for its judges and its simulated users."""
-    base_settings, _ = _gate_file_settings(base)
+def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Suite:
+    """The suite with the base's client options for its judges and its simulated users. Adds
+    `notices` about the change's own."""
+    gate_file = _gate_file_of(base)[0].gate_file
     base_suite = base.project.suites.get(suite.key)
-    uses = {} if base_suite is None else {use.name: use for use in base_suite.criteria}
-    problems: list[Problem] = []
+    base_uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
 
-    def settled(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+    def settle(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
         options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
-        base_option_config = without(config, CLIENT_OPTIONS) | options
-        if base_option_config != config:
+        trusted_config = without(config, CLIENT_OPTIONS) | options
+        if trusted_config != config:
             reason = "the base's count" if options else "the base has none"
             message = f"the client options (`http_options`) of {subject}: {reason}, so this change's do not"
-            problems.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
-        return base_option_config
+            notices.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
+        return trusted_config
 
     criteria = []
     for use in suite.criteria:
-        base_use = uses.get(use.name)
-        base_config = _config_of(base_use) if base_use else _rule_config(use, base_settings)
-        config = settled(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
-        if config != _config_of(use):
-            judge = {**use.options["judge_model_options"], "judge_model_config": config}
-            options = {**use.options, "judge_model_options": judge}
-            use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
+        judge = use.options.get("judge_model_options")
+        if isinstance(judge, Mapping):
+            base_use = base_uses.get(use.name)
+            base_config = _config_of(base_use) if base_use else _rule_config(gate_file.judge, use)
+            config = settle(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
+            if config != _config_of(use):
+                options = {
+                    **use.options,
+                    "judge_model_options": {**judge, "judge_model_config": config},
+                }
+                use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
         criteria.append(use)
     simulator = suite.simulator
     if simulator.config is not None:
-        rule = None if base_settings is None else base_settings.gate_file.simulator.config
-        base_config = (None if base_suite is None else base_suite.simulator.config) or rule or {}
+        base_simulator = base_suite.simulator if base_suite else SimulatorUse()
+        base_config = base_simulator.config or gate_file.simulator.config or {}
         subject = f"the simulated users of {suite.key}"
-        config = settled(simulator.config, base_config, subject, simulator.place)
+        config = settle(simulator.config, base_config, subject, simulator.place)
         simulator = replace(simulator, config=config)
-    return suite.with_criteria(criteria, simulator), problems
+    return suite.with_criteria(criteria, simulator)
 
 
-def _rule_config(use: CriterionUse, base_settings: Settings | None) -> Json:
+def _rule_config(judge: JudgeRule, use: CriterionUse) -> Json:
     """The configuration in the base's evalgate.yml of a criterion that the base does not have."""
-    if base_settings is None:
-        return {}
-    judge = base_settings.gate_file.judge
-    rule = judge.criteria.get(use.name)
-    return {**(judge.config or {}), **((rule.config if rule else None) or {})}
+    rule = judge.criteria.get(use.name, JudgeOptionsRule())
+    return {**(judge.config or {}), **(rule.config or {})}
 
 
 def _config_of(use: CriterionUse) -> Json:
-    options = use.options.get("judge_model_options")
-    config = member(options, "judge_model_config")
+    config = member(use.options.get("judge_model_options"), "judge_model_config")
     return config if isinstance(config, dict) else {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evalgate.system import redact
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass, matches_any
 from .context import Context
 from .settings import Settings
 
@@ -134,22 +132,12 @@ def secret(name: str) -> str:
     return f"${{{{ secrets.{secret_name(name)} }}}}"
 
 
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """True if a variable's name matches one of the globs."""
-    return _any_of(tuple(patterns)).match(name) is not None
-
-
-@functools.lru_cache(maxsize=256)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(fnmatch.translate, patterns)) or r"\Z.")
-
-
 def is_of_job(name: str, *, at_home: bool) -> bool:
     """True if a variable belongs to the workflow or the job, and never reaches an agent. `at_home`:
     at a terminal, where only evalgate's own keys do."""
     if name == STORE_KEY:
         return True
-    return not at_home and matches(name, JOB_VARIABLES) and name not in USER_VARIABLES
+    return not at_home and matches_any(name, JOB_VARIABLES) and name not in USER_VARIABLES
 
 
 @frozen_dataclass
@@ -184,7 +172,7 @@ class AgentVariables:
 
     def passes(self, name: str) -> bool:
         """True if agents get the variable if it is set."""
-        if is_of_job(name, at_home=self.at_home) or matches(name, OF_INSTALLERS):
+        if is_of_job(name, at_home=self.at_home) or matches_any(name, OF_INSTALLERS):
             return False
         if name in self.names:
             return True
@@ -192,8 +180,8 @@ class AgentVariables:
         if name in self.judge_keys:
             return is_default and not self.own_key
         if self.everything:
-            return not matches(name, PROCESS_VARIABLES)
-        return is_default or matches(name, (*HARMLESS, *self.names))
+            return not matches_any(name, PROCESS_VARIABLES)
+        return is_default or matches_any(name, (*HARMLESS, *self.names))
 
     def environment(self) -> dict[str, str]:
         """The agent's environment."""
@@ -206,7 +194,7 @@ class AgentVariables:
         return self.environment() | {
             name: value
             for name, value in self.environ.items()
-            if matches(name, INSTALLING) and name not in withheld_names
+            if matches_any(name, INSTALLING) and name not in withheld_names
         }
 
     def withheld(self) -> tuple[str, ...]:
@@ -218,8 +206,8 @@ class AgentVariables:
         names = [
             name
             for name, value in self.environ.items()
-            if matches(name, INSTALLING)
-            and not matches(name, self.names)
+            if matches_any(name, INSTALLING)
+            and not matches_any(name, self.names)
             and (any(word in name.upper() for word in words) or USER_INFO.search(value))
         ]
         return tuple(sorted(names))
@@ -237,7 +225,7 @@ class AgentVariables:
                 f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another "
                 "name"
             )
-        if matches(name, OF_INSTALLERS):
+        if matches_any(name, OF_INSTALLERS):
             return f"{name} is a setting of uv or pip and reaches only the installer; pass the value under another name"
         if name in self.judge_keys:
             return f"{name} is a judge's key, which an agent gets only if `env` names it in full (`env: {name}`)"

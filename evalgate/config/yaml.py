@@ -33,10 +33,18 @@ class YamlDocument:
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's loader, which stops at deep nesting, because it would take quadratic time. Raises
-    RecursionError."""
+    """PyYAML's loader, which stops at deep nesting, because it would take quadratic time, and at a
+    value that contains itself. Raises RecursionError.
 
-    levels = 0
+    `size`: the number of composed values, with every alias expanded. `duplicates`: repeated keys of
+    mappings, each with the line of the key before it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.levels = 0
+        self.size = 0
+        self.duplicates: list[tuple[yaml.ScalarNode, int]] = []
+        self._sizes: dict[yaml.Node | None, int] = {}
 
     def fetch_flow_collection_start(self, token_class: Any) -> None:
         """As in PyYAML."""
@@ -49,10 +57,30 @@ class Loader(yaml.SafeLoader):
         self.levels += 1
         if self.levels > MOST_LEVELS:
             raise RecursionError
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.levels -= 1
+        is_alias = self.check_event(yaml.AliasEvent)
+        start = self.size
+        node = super().compose_node(parent, index)
+        self.levels -= 1
+        if not is_alias:
+            self.size += 1
+            self._sizes[node] = self.size - start
+        elif node in self._sizes:
+            self.size += self._sizes[node]
+        else:
+            raise RecursionError
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """As in PyYAML."""
+        node = super().compose_mapping_node(anchor)
+        lines: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                name = (key.tag, key.value)
+                if name in lines:
+                    self.duplicates.append((key, lines[name]))
+                lines[name] = key.start_mark.line + 1
+        return node
 
 
 class JsonLoader(Loader):
@@ -74,17 +102,24 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
         places = Locator(node, file)
         if node is None:
             return YamlDocument(raw=None, places=places)
-        if _size(node, {}, set()) > MOST_VALUES:
+        if loader.size > MOST_VALUES:
             return errors.error(
                 "yaml-too-deep", "its aliases expand to too many values", Place(file, 1)
             )
-        # before construction, which merges the mappings of `<<`
-        warnings = tuple(_duplicate_keys(node, file))
+        warnings = tuple(
+            errors.warning(
+                "duplicate-key",
+                f"duplicate key `{key.value[:60]}` (first on line {line}); the last value is used",
+                _place_of(key.start_mark, file),
+                "Delete one.",
+            )
+            for key, line in loader.duplicates
+        )
         raw = loader.construct_document(node)
         return YamlDocument(raw=raw, places=places, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Place(file, mark.line + 1, column=mark.column + 1) if mark else Place(file)
+        place = _place_of(mark, file) if mark else Place(file)
         return errors.error(
             "yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place
         )
@@ -124,50 +159,8 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _size(node: Any, sizes: dict[int, int], above: set[int]) -> int:
-    """The number of values in a node; those of aliases count each time. Raises RecursionError for a
-    node that contains itself."""
-    if id(node) in above:
-        raise RecursionError
-    if id(node) not in sizes:
-        above.add(id(node))
-        sizes[id(node)] = 1 + sum(_size(child, sizes, above) for child in _values_of(node))
-        above.discard(id(node))
-    return sizes[id(node)]
-
-
-def _values_of(node: Any) -> Iterator[Any]:
-    if isinstance(node, yaml.MappingNode):
-        for pair in node.value:
-            yield from pair
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
-
-
-def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
-    """A warning for each duplicate key of a mapping, at its second place."""
-    pending_nodes = [top]
-    visited_ids = set[int]()
-    while pending_nodes:
-        node = pending_nodes.pop()
-        if id(node) in visited_ids:
-            continue
-        visited_ids.add(id(node))
-        pending_nodes.extend(_values_of(node))
-        first_lines: dict[tuple[str, str], int] = {}
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
-                continue
-            mark = key.start_mark
-            name = (key.tag, key.value)
-            if name in first_lines:
-                yield errors.warning(
-                    "duplicate-key",
-                    f"duplicate key `{key.value[:60]}` (first on line {first_lines[name]}); the last value is used",
-                    Place(file, mark.line + 1, column=mark.column + 1),
-                    "Delete one.",
-                )
-            first_lines[name] = mark.line + 1
+def _place_of(mark: yaml.Mark, file: str, json_path: str = "") -> Place:
+    return Place(file, mark.line + 1, column=mark.column + 1, json_path=json_path)
 
 
 class Locator:
@@ -202,4 +195,4 @@ class Locator:
                 json_path += f"[{step}]"
             else:
                 break
-        return Place(self.file, mark.line + 1, column=mark.column + 1, json_path=json_path)
+        return _place_of(mark, self.file, json_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -41,8 +42,7 @@ from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import process, redact
 from evalgate.values import Sentence
-from .measure import Measurement
-from .session import FileWriter
+from .measure import FileWriter, Measurement
 
 
 @process.no_garbage_search()
@@ -64,7 +64,9 @@ def decide(
     )
     decisions = [
         _by_book(head, book, comparison, sides)
-        for book, (comparison, sides) in zip(rules.books, measurement.by_book(), strict=True)
+        for book, comparison, sides in itertools.zip_longest(
+            rules.books, measurement.comparisons, measurement.sides
+        )
     ]
     kinds = [*comparison_verdict.SEVERITY, None]
     ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]

@@ -1,19 +1,20 @@
-"""Measuring head and base together: one case of each agent that no earlier run knows, then all
-cases, then the reruns that the purse requests."""
+"""An open run of the gate: its rules, the results of earlier runs, and its journals; and measuring
+head and base together: one case of each agent that no earlier run knows, then all cases, then the
+reruns that the purse requests."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from evalgate import agents, criteria, errors
+from evalgate import __version__, agents, criteria, errors, reports
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -27,13 +28,16 @@ from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import Sides
 from evalgate.comparison.purse import PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM, Rerun
+from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
-from evalgate.discovery import agents as discovery_agents
-from evalgate.errors import Problem
+from evalgate.discovery import agents as discovery_agents, project as discovery_project
+from evalgate.discovery.dotenv import JudgeEnvironment
+from evalgate.discovery.project import Project
+from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -46,25 +50,171 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
+    Report,
     Run,
     Suite,
     ThresholdRule,
     TrialView,
     not_evaluated,
 )
-from evalgate.results import kept
+from evalgate.results import kept, shards
+from evalgate.results.history import History
+from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.session import Session, Side
-from evalgate.system import inputs, isolation
+from evalgate.runner.trials import Task
+from evalgate.system import inputs, isolation, redact
 from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.system.watching import Watch
 from evalgate.text import words
-from evalgate.values import Sentence, Wording, frozen_dataclass
+from evalgate.values import Redactor, Sentence, Wording, frozen_dataclass
 from . import prepare, store as gate_store
-from .session import GateSession
-from .store import BASE, HEAD
+from .store import BASE, HEAD, EarlierRuns
+
+FileWriter: TypeAlias = Callable[
+    [Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]
+]
+"""Writes the files of a report into a folder. Returns their paths by name, and a problem for each
+failure."""
+
+
+@frozen_dataclass
+class GateSession:
+    """A run of the gate without its agents, which `measure` opens."""
+
+    project: Project
+    rules: Rules  # for the suites of this part of the plan
+    base: Base | None  # the base of the comparison
+    judges: JudgeEnvironment
+    history: History
+    earlier: EarlierRuns
+    journals: Sequence[Journal]  # head's, and the base's if it is measured
+    write_files: FileWriter | None  # None: the run is not kept
+
+    @property
+    def is_paired(self) -> bool:
+        """True if the base is measured, at least in part."""
+        return len(self.journals) > 1
+
+    def finish(self, report: Report) -> None:
+        """Mark the journals of a complete run as finished: no run continues them."""
+        with contextlib.suppress(UnavailableError):  # the reports are written, so nothing is lost
+            for journal in self.journals if report.run.complete else ():
+                journal.finish()
+
+
+@contextlib.contextmanager
+def open_gate_session(
+    project: Project, base: Base | None, rule_base: Base | None, context: Context
+) -> Iterator[GateSession]:
+    """Open a session for the block. `base`: the base to compare with; `rule_base`: the base whose
+    rules count; see `baseline.base.open_bases`.
+
+    Raises ConfigError if the base's rules forbid a run, UnavailableError if a journal cannot be
+    written."""
+    rules = baseline_rules.in_force(
+        project.settings, project.suites, rule_base, context, compared=base
+    )
+    _require_ready(rules, project.settings, context)
+    judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
+    keys = baseline_rules.judge_keys(
+        project.settings,
+        rules.settings,
+        rules.suites,
+        rule_base,
+        context,
+        environ=judges.environ,
+    )
+    key_notices = (
+        *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
+        *prepare.isolation_problems(rules.settings, context),
+    )
+    part = shards.find_part(rules.settings, rules.suites)
+    rules = replace(
+        rules,
+        suites=rules.suites if part is None else shards.suites_of(rules.suites, part),
+        part=part,
+        problems=(*rules.problems, *key_notices),
+    )
+    rules, history = baseline_rules.open_history(rules, project.settings, rule_base, context)
+    with contextlib.ExitStack() as stack:
+        redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
+        earlier = gate_store.open_earlier_runs(rules, base, context, history)
+        # results are stored as they arrive: head's, and the base's if it is measured
+        names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
+        yield GateSession(
+            project=project,
+            rules=rules,
+            base=base,
+            judges=replace(judges, keys=keys),
+            history=history,
+            earlier=stack.enter_context(earlier),
+            journals=[
+                stack.enter_context(_journal(name, rules.settings, context, redact_text))
+                for name in names
+            ],
+            write_files=_writer(project.settings, context, redact_text),
+        )
+
+
+def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
+    """Raise ConfigError if the settings that decide are not head's, and a judge's key or a
+    calibration that they need is missing."""
+    settings = rules.settings
+    if settings is head_settings:
+        return
+    problems = (
+        *discovery_project.unready(settings, rules.suites, environ=context.environ),
+        *prepare.format_problems(settings, rules.suites),
+        *toolbox.check(settings, rules.suites),
+    )
+    if faults := errors_in(problems):
+        context.say("a key or file that the base's rules need is missing")
+        context.show(rules.problems)
+        raise ConfigError.collected(faults)
+
+
+def _journal(name: str, settings: Settings, context: Context, redact_text: Redactor) -> Journal:
+    """Create a journal in the output folder. Raises UnavailableError."""
+    path = settings.root / settings.output / name
+    reason = places.refusal_reason(settings.root, f"{settings.output}/{name}", trusted=True)
+    if (
+        not reason
+        and path.is_symlink()
+        and not path.resolve().is_relative_to(path.parent.resolve())
+    ):
+        reason = "is a symbolic link to another folder"
+    if reason:
+        raise UnavailableError(
+            f"the journal {path} {reason}", hint="Remove it, or give another folder as `output`."
+        )
+    about = {
+        "evalgate": __version__,
+        "started_at": context.moment.isoformat(timespec="seconds"),
+        **({"workflow_run": context.workflow_run} if context.workflow_run else {}),
+    }
+    return Journal.create(path, about=about, redact=redact_text)
+
+
+def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
+    """The writer of a run that is kept and can be continued; None for other runs, such as
+    parts."""
+    is_wanted = context.keep and context.is_attended and not settings.is_part
+    if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
+        return None
+    return partial(
+        kept.write,
+        root=settings.root,
+        moment=context.moment,
+        is_selected=bool(settings.paths or settings.grep),
+        redact=lambda text: reports.rewrite_texts(text, redact_text),
+    )
+
+
+# --- its agents and judges ------------------------------------------------------------------------
+
 
 MOST_UNREAD = 50
 """The most changed files that a comparison names because no agent opened them."""
@@ -89,10 +239,6 @@ class Measurement:
     problems: Sequence[Problem] = ()  # all problems until then
     # by each rule book, if they have just been measured, with their reruns
     sides: Sequence[Sides] = ()
-
-    def by_book(self) -> Iterator[tuple[Comparison | None, Sides | None]]:
-        """The comparison and the sides by each rule book."""
-        return itertools.zip_longest(self.comparisons, self.sides)
 
 
 @contextlib.contextmanager
@@ -437,20 +583,23 @@ class _Measuring:
             session.watcher.say(
                 f"{count} reused from earlier runs (`--fresh` runs the agent again)"
             )
+        first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
-            tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             stored_tasks = [
-                task for task in tasks if task.side == BASE and task.suite.key in base.reusable
+                task
+                for task in first_tasks
+                if task.side == BASE and task.suite.key in base.reusable
             ]
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
-        self._tell_expected(runs)
+        self._tell_expected(first_tasks)
+        session.confirming = self._runs_to_confirm()
         self._probe()
-        session.first(runs, confirming=self._runs_to_confirm())
+        session.first(runs)
         self._share_unchanged()
         if self._late:
-            session.first(runs, confirming=self._runs_to_confirm())
+            session.first(runs)
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
         all_sides = self._settled or self._sides()
@@ -463,10 +612,9 @@ class _Measuring:
             sides=all_sides,
         )
 
-    def _tell_expected(self, runs: int) -> None:
+    def _tell_expected(self, first_tasks: Sequence[Task]) -> None:
         """Show the expected calls and cost, if a model is called."""
         sides = self._session.sides
-        first_tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
         tasks = [
             task
             for task in first_tasks
@@ -519,7 +667,7 @@ class _Measuring:
         ]
         cases = {suite.agent.key: (suite.key, suite.cases[0].case_id) for suite in reversed(suites)}
         if sum(len(suite.cases) for suite in suites) > len(cases):
-            self._session.probe({*cases.values()}, confirming=self._runs_to_confirm())
+            self._session.probe({*cases.values()})
             self._share_unchanged()
             self._probed = self._session.sides[BASE].shared & {suite.key for suite in suites}
 
@@ -562,7 +710,7 @@ class _Measuring:
                 "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
             )
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
-        trials = [trial for side in self._session.sides for trial in side.graded.values()]
+        trials = [trial for side in self._session.sides for trial in side.first_trials]
         if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
             message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
             yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
@@ -691,10 +839,11 @@ class _Measuring:
 
     def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]
-        reused = side.graded.keys() & side.reused.keys()
+        keys = {trial.key for trial in side.first_trials}
+        reused = keys & side.reused.keys()
         origin = base.origin
         source = origin.source
-        trial_count = sum(key.suite not in side.shared for key in side.graded)
+        trial_count = sum(key.suite not in side.shared for key in keys)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
         return replace(

@@ -30,7 +30,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git, process
 from evalgate.text import words
-from evalgate.values import Environ, Log, member
+from evalgate.values import Environ, Log, matches_any, member
 
 
 def prepare(
@@ -92,7 +92,7 @@ def key_notes(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Prob
             message = f"{name} is a judge's key, and the agent gets it as well"
             hint = "An agent that should not use it: give the judge a key under another name (`judge: api_key_env`)."
             yield errors.note("key-of-both", message, hint=hint)
-        elif name in agents.environ and variables.matches(name, agents.names):
+        elif name in agents.environ and matches_any(name, agents.names):
             message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
             hint = f"If the agent needs it, name it in full: `env: {name}`."
             yield errors.note("key-of-judge", message, hint=hint)

@@ -7,7 +7,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.github import forks
 from evalgate.model import Report
-from . import decision, measure, prepare, session as gate_session
+from . import decision, measure, prepare
 
 
 def run(settings: Settings, context: Context) -> Report:
@@ -20,7 +20,7 @@ def run(settings: Settings, context: Context) -> Report:
     project = prepare.discover(settings, context)
     with (
         baseline_base.open_bases(settings, project.suites, context) as bases,
-        gate_session.open_gate_session(project, *bases, context) as session,
+        measure.open_gate_session(project, *bases, context) as session,
     ):
         measurement = measure.measure(session, context)
         report = decision.decide(measurement, session.rules, context, history=session.history)

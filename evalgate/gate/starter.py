@@ -48,7 +48,15 @@ from evalgate.results import output
 from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member, without
+from evalgate.values import (
+    Environ,
+    Json,
+    JsonObject,
+    frozen_dataclass,
+    matches_any,
+    member,
+    without,
+)
 from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -203,7 +211,7 @@ def needed_by(source: AgentSource) -> list[str]:
         for name in names - source.sets.keys()
         if AgentVariables(environ={}, names=[name]).passes(name)
     )
-    return sorted(name for name in candidates if not variables.matches(name, variables.HARMLESS))
+    return sorted(name for name in candidates if not matches_any(name, variables.HARMLESS))
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:

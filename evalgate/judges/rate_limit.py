@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.model import AgentFailure, FailureKind, Outcome
+from evalgate.model import AgentFailure, FailureKind, Outcome, models_of
 from evalgate.values import Sentence, frozen_dataclass
 from . import models
 from .base import RETRIABLE, JudgeFailed, JudgeFailure, JudgeFailureKind
@@ -362,13 +362,8 @@ class TrialLimiter:
             with self._changed:
                 self._under_way.subtract(limiters)
                 self._changed.notify_all()
-        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        model_names = {
-            event.model_version for turn in turns for event in turn.steps if event.model_version
-        }
-        providers = {
-            provider for name in model_names if (provider := models.parse_name(name).provider)
-        }
+        hosts = map(models.parse_name, models_of(outcome))
+        providers = {host.provider for host in hosts if host.provider}
         with self._changed:
             self._providers[agent] = self._providers.get(agent, frozenset()) | providers
         for limiter in self._limiters_of(agent):

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from evalgate.errors import Place
 from evalgate.values import Json, digest, frozen_dataclass
@@ -354,6 +354,10 @@ class Suite:
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide one of its cases, and the informational ones."""
         return tuple(use for use in self.criteria if use.applies_to(case))
+
+
+Suites: TypeAlias = tuple[Suite, ...]
+"""Evaluation files in the order of their paths."""
 
 
 def cases_of(suites: Iterable[Suite]) -> dict[tuple[str, str], Case]:

@@ -160,6 +160,17 @@ class AgentFailure:
 Outcome: TypeAlias = Transcript | AgentFailure
 
 
+def turns_of(outcome: Outcome) -> tuple[Invocation, ...]:
+    """The turns that were answered."""
+    return outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+
+
+def models_of(outcome: Outcome) -> set[str]:
+    """The models that answered."""
+    steps = (event for turn in turns_of(outcome) for event in turn.steps)
+    return {event.model_version for event in steps if event.model_version}
+
+
 @frozen_dataclass
 class Trial:
     """One run of one case. `seconds`: the agent's time for its turns, over all attempts."""

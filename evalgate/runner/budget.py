@@ -4,11 +4,11 @@ begin."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
-from evalgate.model import AgentFailure, Invocation, Outcome, PlanPart, Usage
+from evalgate.model import Outcome, PlanPart, Usage, turns_of
 from evalgate.values import Sentence, Wording
 
 
@@ -98,7 +98,9 @@ class Budget:
     def spend(self, outcome: Outcome) -> None:
         """Add the tokens and dollars of a trial's model calls."""
         call_tokens = tokens_of(calls_of(outcome)) or 0
-        event_tokens = tokens_of(call for turn in _turns(outcome) for call in turn.event_calls) or 0
+        event_tokens = (
+            tokens_of(call for turn in turns_of(outcome) for call in turn.event_calls) or 0
+        )
         if event_tokens < call_tokens:
             with self._lock:
                 self.missed_tokens = (
@@ -136,13 +138,9 @@ def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
     tokens: the turn's events or the models' own responses."""
     return [
         call
-        for turn in _turns(outcome)
+        for turn in turns_of(outcome)
         for call in max(turn.event_calls, turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
     ]
-
-
-def _turns(outcome: Outcome) -> Sequence[Invocation]:
-    return outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:

@@ -19,7 +19,7 @@ from evalgate.model import AgentUse, Inputs
 from evalgate.system import redact, watching
 from evalgate.system.inputs import GLOB, Snapshot, parse, question
 from evalgate.system.watching import Watch
-from evalgate.values import Environ, frozen_dataclass, without
+from evalgate.values import Environ, frozen_dataclass, matches_any, without
 from evalgate.worker.inputs import EVERYTHING, NAMES
 
 BYTECODE = (".pyc", "__pycache__")
@@ -175,7 +175,7 @@ def environment_of(
     agent_variables = {
         name: _hidden(name, value, key)
         for name, value in environment.items()
-        if not variables.matches(name, OF_THE_MACHINE)
+        if not matches_any(name, OF_THE_MACHINE)
     }
     return fingerprints.digest(
         [

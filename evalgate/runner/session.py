@@ -7,8 +7,8 @@ import itertools
 import math
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -46,6 +46,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
     VerdictKind,
+    models_of,
     not_evaluated,
 )
 from evalgate.results.journal import Journal
@@ -76,18 +77,18 @@ def grade(
             failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
         return dict.fromkeys(criteria, failed)
     view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
-    new_criteria = without(criteria, stored_grades)
 
     def grade_named(name: str) -> Grade:
-        return grade_one(name, criteria[name], view)
+        return stored_grades.get(name) or grade_one(name, criteria[name], view)
 
-    if any(use.is_judged and use.name in new_criteria for use in task.suite.criteria):
+    new_names = criteria.keys() - stored_grades.keys()
+    if any(use.is_judged and use.name in new_names for use in task.suite.criteria):
         # criteria that ask a judge take only as long as the slowest
-        with ThreadPoolExecutor(len(new_criteria), thread_name_prefix="grade") as pool:
-            new_grades = dict(zip(new_criteria, pool.map(grade_named, new_criteria), strict=True))
+        with ThreadPoolExecutor(len(criteria), thread_name_prefix="grade") as pool:
+            grades = [*pool.map(grade_named, criteria)]
     else:
-        new_grades = {name: grade_named(name) for name in new_criteria}
-    return {name: stored_grades.get(name) or new_grades[name] for name in criteria}
+        grades = [*map(grade_named, criteria)]
+    return dict(zip(criteria, grades, strict=True))
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
@@ -150,9 +151,8 @@ class Side:
         self.journal = journal
         self.skipped = frozenset(skipped)
         self.shared = frozenset(shared)
-        self.graded: dict[TrialKey, GradedTrial] = {}
+        self.graded: dict[TrialKey, GradedTrial] = {}  # first runs and reruns
         self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
-        self.fresh: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.inputs = inputs
@@ -170,15 +170,11 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
-        self._judged = {
-            suite.key: [use for use in suite.criteria if use.is_judged] for suite in suites
-        }
-        # other criteria ask no model and run only evalgate's code: they give the same grade at any
-        # time, for free
-        self._kept = {
-            suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged]
-            for suite in suites
-        }
+
+    @property
+    def first_trials(self) -> Iterator[GradedTrial]:
+        """The graded trials without those of reruns."""
+        return (trial for key, trial in self.graded.items() if key.is_first)
 
     @property
     def reused_since(self) -> str:
@@ -192,12 +188,16 @@ class Side:
         trial = fingerprints.of_trial(
             task.key, task=task_print, agent=task.suite.agent, seed=self._session.settings.seed
         )
-        prints = self.criterion_prints
+        # other criteria ask no model and run only evalgate's code: they give the same grade at any
+        # time, for free
         grades = {
-            name: fingerprints.of_grade(
-                trial=trial, case=case_print, criterion=prints[task.suite.key, name]
+            use.name: fingerprints.of_grade(
+                trial=trial,
+                case=case_print,
+                criterion=self.criterion_prints[task.suite.key, use.name],
             )
-            for name in self._kept[task.suite.key]
+            for use in task.suite.criteria
+            if use.code is not None or use.is_judged
         }
         return trial, grades
 
@@ -251,15 +251,14 @@ class Side:
         if trial is None:
             return
         outcome = trial.outcome
-        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # judged criteria that do not apply to the case are skipped; free criteria are computed, and
         # results.json shows them
         idle_criteria = {
-            use.name for use in self._judged[task.suite.key] if not use.applies_to(task.case)
+            use.name
+            for use in task.suite.criteria
+            if use.is_judged and not use.applies_to(task.case)
         }
-        self.models.update(
-            event.model_version for turn in turns for event in turn.steps if event.model_version
-        )
+        self.models |= models_of(outcome)
         stored_grades = {
             name: stored_grade
             for name, grade_address in grade_addresses.items()
@@ -285,11 +284,9 @@ class Side:
             tokens=budget.tokens_of(budget.calls_of(outcome)),
             reused=task.key in self.reused,
         )
+        self.graded[task.key] = graded_trial
         if task.key.is_first:
-            self.graded[task.key] = graded_trial
             session.share(task, trial, graded_trial)
-        else:
-            self.fresh[task.key.case].append(graded_trial)
         self._report_progress(task, trial, graded_trial, is_known=known_trial is not None)
 
     def _run(self, task: Task, address: str) -> Trial | None:
@@ -326,7 +323,8 @@ class Side:
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = pairing.kind_of(graded, uses, session.settings.deviations)
-        if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
+        is_crash = graded.failure is not None and not _is_outage(graded)
+        if task.key.is_first and (kind is VerdictKind.FAIL or is_crash):
             session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
             task.key,
@@ -396,54 +394,41 @@ class Session:
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
-        self.confirming = 0
+        self.confirming = 0  # the number of runs that the budget reserves after a failure
         self._cut_off = False
         self._suspects: frozenset[CaseKey] = frozenset()
 
-    def first(self, repeats: int, *, confirming: int = 0) -> None:
-        """Run every case `repeats` times. `confirming`: the number of runs that the budget reserves
-        after a failure. Raises UnavailableError if a journal cannot be written, because results
-        that cannot be stored must not be paid for."""
+    def first(self, repeats: int) -> None:
+        """Run every case `repeats` times. Raises UnavailableError if a journal cannot be written,
+        because results that cannot be stored must not be paid for."""
         self._repeats = repeats
-        self.confirming = confirming
         self._carry_out(
             trials.first_rounds(repeats),
-            only=None,
             wants=lambda task: task.key not in self.sides[task.side].graded,
         )
         self._retry_lost()
-        self.confirming = 0
         self.budget.release()
 
-    def probe(self, cases: Collection[CaseKey], *, confirming: int = 0) -> None:
-        """Run these cases once on both sides, before the first runs of all cases. `confirming`: as
-        in `first`."""
+    def probe(self, cases: Collection[CaseKey]) -> None:
+        """Run these cases once on both sides, before the first runs of all cases."""
         self._repeats = 1
-        self.confirming = confirming
-        self._carry_out(trials.first_rounds(1), only=cases)
+        self._carry_out(trials.first_rounds(1), wants=lambda task: task.key.case in cases)
 
     def _retry_lost(self) -> None:
         """Rerun, once, the few trials that failed because of a provider. They run at the end, when
         the provider may have recovered: in a large run some trials nearly always fail, and one
         missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
         an outage, or if the budget has no runs left."""
-        lost_keys = [
-            {key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides
-        ]
-        count = sum(map(len, lost_keys))
-        trial_count = sum(len(side.graded) for side in self.sides)
-        is_few = 0 < count <= max(1, trial_count * FEW)
-        if (
-            not (is_few and self.settings.retries and self.budget.has_room(count))
-            or self.stop.is_set()
-        ):
+        for side in self.sides:
+            side.again = frozenset(trial.key for trial in side.first_trials if _is_outage(trial))
+        count = sum(len(side.again) for side in self.sides)
+        is_few = 0 < count <= max(1, FEW * self._served())
+        has_room = self.settings.retries and self.budget.has_room(count)
+        if not (is_few and has_room) or self.stop.is_set():
             return
-        for side, keys in zip(self.sides, lost_keys, strict=True):
-            side.again = frozenset(keys)
         self._carry_out(
             trials.first_rounds(self._repeats),
-            only=frozenset(key.case for keys in lost_keys for key in keys),
-            wants=lambda task: task.key in lost_keys[task.side],
+            wants=lambda task: task.key in self.sides[task.side].again,
             reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
         )
 
@@ -488,31 +473,22 @@ class Session:
         served_count = self._served()
         missing_keys: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
+            suite, case_id = rerun.key
             purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
-            done_keys = [
-                {
-                    trial.key
-                    for trial in side.fresh.get(rerun.key, ())
-                    if trial.key.purpose is purpose
-                }
-                for side in sides
-            ]
+            keys = (
+                TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number)
+                for number in itertools.count()
+            )
             # complete pairs in which one side is missing first
-            start = len(set.intersection(*done_keys))
-            for side, known_keys in enumerate(done_keys):
-                suite, case_id = rerun.key
-                numbers = range(start, start + count)
-                keys = {
-                    TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number)
-                    for number in numbers
+            open_keys = (key for key in keys if not all(key in side.graded for side in sides))
+            for key in itertools.islice(open_keys, count):
+                missing_keys |= {
+                    (number, key) for number, side in enumerate(sides) if key not in side.graded
                 }
-                missing_keys |= {(side, key) for key in keys - known_keys}
-        cases = frozenset(rerun.key for rerun in reruns)
-        self._suspects |= cases
+        self._suspects |= {rerun.key for rerun in reruns}
         self._carry_out(
             sorted({(key.purpose, key.number) for _, key in missing_keys}),
-            only=cases,
             reason=f"confirming {words.counted(len(self._suspects), 'failure')}",
             wants=lambda task: (task.side, task.key) in missing_keys,
         )
@@ -537,9 +513,7 @@ class Session:
             transcripts=side.journal.find,
             repeats=self._repeats,
             confirmations=tuple(
-                sorted(
-                    itertools.chain.from_iterable(side.fresh.values()), key=lambda trial: trial.key
-                )
+                side.graded[key] for key in sorted(key for key in side.graded if not key.is_first)
             ),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
@@ -561,15 +535,14 @@ class Session:
         self,
         rounds: Sequence[Round],
         *,
-        only: Container[CaseKey] | None,
-        wants: Callable[[Task], bool] = lambda _: True,
+        wants: Callable[[Task], bool],
         reason: Wording = "",
     ) -> None:
-        """Run the trials of these rounds on all sides, in a fair order, except those that a side
-        does not run. `reason`: shown to the user, for rounds after the first ones."""
+        """Run the wanted trials of these rounds on all sides, in a fair order, except those that a
+        side does not run. `reason`: shown to the user, for rounds after the first ones."""
         tasks = [
             task
-            for task in trials.tasks([side.suites for side in self.sides], rounds, only=only)
+            for task in trials.tasks([side.suites for side in self.sides], rounds)
             if wants(task) and self.sides[task.side].runs(task)
         ]
         served_count = self._served()
@@ -612,7 +585,7 @@ class Session:
             )
 
     def _served(self) -> int:
-        return sum(len(side.graded) + sum(map(len, side.fresh.values())) for side in self.sides)
+        return sum(len(side.graded) for side in self.sides)
 
     def _close(self) -> None:
         self._limiters.clock.call_off()

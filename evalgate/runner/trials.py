@@ -9,12 +9,12 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from evalgate.agents.base import Agent, AgentFailed, Conversation
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.agents.conversation import Stopwatch
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
@@ -38,24 +38,6 @@ from evalgate.model import (
 from evalgate.simulation.user import Simulate, UserSimulator
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
-
-
-def talk(
-    conversation: Conversation, user: UserSimulator, turns: list[Invocation], watch: Stopwatch
-) -> Transcript:
-    """Run the conversation until the user stops. Each turn is added to `turns` as it ends, so that
-    a failure loses none.
-
-    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
-    of a worker, and not a simulated user's thinking. Raises AgentFailed; its kind is SIMULATOR,
-    which never blames the agent, if the user has no message."""
-    while isinstance(message := user(turns), Content):
-        with watch:
-            turns.append(conversation.send(message))
-    with watch:
-        state = conversation.finish()
-    return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
-
 
 Item = TypeVar("Item")
 
@@ -92,10 +74,9 @@ def tasks(
     sides: Sequence[Sequence[Suite]],
     rounds: Iterable[Round],
     *,
-    only: Container[tuple[str, str]] | None = None,
     coin: Callable[[], float] = random.random,
 ) -> Iterator[Task]:
-    """The trials of these rounds: of every case, or of the cases in `only` (suite key, case id).
+    """The trials of these rounds, of every case.
 
     The order is fair: all cases once, then all a second time, and each case on one side right after
     the other. So a drifting provider or a budget that runs out affects all cases and both sides
@@ -106,11 +87,10 @@ def tasks(
             for cases in zip(*(suite.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS_CHANCE else reversed(order):
-                    if only is None or (suite.key, case.case_id) in only:
-                        key = TrialKey(
-                            suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
-                        )
-                        yield Task(key=key, suite=suite, case=case, side=side)
+                    key = TrialKey(
+                        suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                    )
+                    yield Task(key=key, suite=suite, case=case, side=side)
 
 
 def run_bounded(
@@ -259,8 +239,12 @@ def converse(
     *,
     say: Callable[[str], object] = lambda _: None,
 ) -> Outcome:
-    """Run the conversation of the case's user with a fresh session of the agent; `watch` times it.
-    Raises AgentFailed.
+    """Run the conversation of the case's user with a fresh session of the agent, until the user
+    stops. Raises AgentFailed with the turns until then; its kind is SIMULATOR, which never blames
+    the agent, if the user has no message.
+
+    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start
+    of a worker, and not a simulated user's thinking.
 
     An `isolated` case has a session for each turn if the agent can receive earlier turns; else it
     has one session."""
@@ -271,7 +255,12 @@ def converse(
                 return transcript
             say(NAIVE_MESSAGE)
         with agent.converse(task.case, task.key) as conversation:
-            return talk(conversation, user, turns, watch)
+            while isinstance(message := user(turns), Content):
+                with watch:
+                    turns.append(conversation.send(message))
+            with watch:
+                state = conversation.finish()
+            return Transcript(invocations=tuple(turns), final_state=state, ended_by=message)
     except AgentFailed as failed:
         failure = failed.failure
         # if a driver reports answers and no turn, all turns were answered, and ending the session
@@ -379,21 +368,21 @@ class FairTasks(Iterator[Task]):
         at_once: int,
         stop: threading.Event,
     ) -> None:
-        self._source = enumerate(tasks)
         self._sides = [_SideTasks() for _ in range(sides)]
+        for position, task in enumerate(tasks):
+            self._sides[task.side].waiting.append((position, task))
         self._known = is_known
         self._share = math.ceil(at_once / sides)
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
-        self._running: set[int] = set()
 
     def __next__(self) -> Task:
         """The next task; waits until one may begin. Raises StopIteration when no task is left, or
         at `stop`."""
         with self._changed:
             while not self._stop.is_set():
-                waiting_sides = [side for side in self._sides if self._fill(side)]
+                waiting_sides = [side for side in self._sides if side.waiting]
                 if not waiting_sides:
                     break
                 waiting_sides.sort(key=lambda side: side.waiting[0][0])
@@ -411,19 +400,9 @@ class FairTasks(Iterator[Task]):
     def done(self, task: Task) -> None:
         """Return a task that a thread has finished."""
         with self._changed:
-            if id(task) in self._running:
-                self._running.remove(id(task))
+            if not self._known(task):
                 self._sides[task.side].under_way -= 1
             self._changed.notify_all()
-
-    def _fill(self, side: _SideTasks) -> bool:
-        """True if the side has a next task; takes tasks of all sides until it finds one."""
-        while not side.waiting:
-            position, task = next(self._source, (-1, None))
-            if task is None:
-                return False
-            self._sides[task.side].waiting.append((position, task))
-        return True
 
     def _begin(self, side: _SideTasks, task: Task, *, first_position: int) -> bool:
         """True if the task may begin now; counts it as begun."""
@@ -436,7 +415,6 @@ class FairTasks(Iterator[Task]):
             return False
         side.begun += 1
         side.under_way += 1
-        self._running.add(id(task))
         return True
 
     def _waits_for(self, side: _SideTasks, other: _SideTasks, first_position: int) -> bool:

@@ -8,10 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import quarantine
+from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline.rules import Rules
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, Suite
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    EvalSet,
+    Policy,
+    RuleBook,
+    Suite,
+)
 
 TODAY = dt.date(2026, 1, 10)
 ENTRY = '- case: a.json:x\n  owner: "@maria"\n  until: 2026-02-01\n'
@@ -61,19 +71,21 @@ SUITE = Suite(
 @pytest.mark.parametrize(
     ("until", "counts", "code"),
     [
-        ("2026-01-09", False, quarantine.EXPIRED),
-        ("2026-01-10", True, quarantine.EXPIRES),  # the last day counts
-        ("2026-01-17", True, quarantine.EXPIRES),
+        ("2026-01-09", False, baseline_rules.EXPIRED),
+        ("2026-01-10", True, baseline_rules.EXPIRES),  # the last day counts
+        ("2026-01-17", True, baseline_rules.EXPIRES),
         ("2026-01-18", True, ""),
         ("2026-04-10", True, ""),
-        ("2026-04-11", False, quarantine.TOO_LONG),
+        ("2026-04-11", False, baseline_rules.TOO_LONG),
     ],
 )
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
-    found = quarantine.of_checkout(settings, (SUITE,), today=TODAY)
+    book = RuleBook(policy=Policy())
+    rules = Rules(settings=settings, suites=(SUITE,), books=(book,)).on(TODAY)
+    found = rules.policy.quarantined
     assert set(found) == ({("a.json", "x")} if counts else set())
-    problems = list(quarantine.lint(settings, (SUITE,), TODAY))
+    problems = list(baseline_rules.lint_quarantine(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)
     assert all(problem.place is not None and problem.place.line == 2 for problem in problems)
 
@@ -91,7 +103,7 @@ def test_an_entry_of_no_case(
     tmp_path: Path, case: str, paths: tuple[str, ...], hint: str | None
 ) -> None:
     settings = read(tmp_path, ENTRY.replace("a.json:x", case)).model_copy(update={"paths": paths})
-    problems = list(quarantine.lint(settings, (SUITE,), TODAY))
+    problems = list(baseline_rules.lint_quarantine(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == ["quarantine-unknown-case"] * (
         hint is not None
     )

@@ -216,6 +216,17 @@ def test_how_models_are_reached_is_the_bases_word(
     assert len(changed) == (0 if change == counts else 2)
 
 
+def test_a_criterion_without_a_judge_has_no_client_options(tmp_path: Path) -> None:
+    """Whatever the base says of judges: a change may add a file that asks none."""
+    then = settings(tmp_path / "base", "judge: {config: {httpOptions: {headers: {x-team: a}}}}")
+    asked = CriterionUse(name="response_match_score", threshold=0.8)
+    own = dataclasses.replace(suite(), criteria=(asked,))
+    rules = settled(settings(tmp_path / "head", "runs: 1"), then, own=own, theirs=suite(key="t"))
+    (made,) = rules.suites
+    assert made.criteria == (asked,)
+    assert not any("client options" in problem.message for problem in rules.problems)
+
+
 @pytest.mark.parametrize(
     ("url", "known"),
     [

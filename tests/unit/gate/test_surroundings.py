@@ -13,7 +13,7 @@ from evalgate.config.settings import Settings
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.gate import measure
-from evalgate.gate.session import GateSession
+from evalgate.gate.measure import GateSession
 from evalgate.gate.store import EarlierRuns
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.history import History

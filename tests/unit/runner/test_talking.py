@@ -10,7 +10,16 @@ from builders.build import case, suite, turn
 
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.conversation import Stopwatch
-from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text, TrialKey
+from evalgate.model import (
+    AgentFailure,
+    Content,
+    Ending,
+    FailureKind,
+    Invocation,
+    Text,
+    Transcript,
+    TrialKey,
+)
 from evalgate.runner import trials
 
 
@@ -45,10 +54,30 @@ def message(text: str) -> Content:
     return Content(parts=(Text(text=text),), role="user")
 
 
+class Driver:
+    """An agent whose one session is `session`."""
+
+    takes_history = False
+
+    def __init__(self, session: Echo) -> None:
+        self._session = session
+
+    @contextlib.contextmanager
+    def converse(self, *_):
+        yield self._session
+
+
+def converse(session: Echo, user: object) -> Transcript:
+    written = case("c", turn("a", answer="1"))
+    key = TrialKey(suite="s", case_id="c")
+    task = trials.Task(key=key, suite=suite(written), case=written)
+    return trials.converse(Driver(session), task, user, Stopwatch())
+
+
 @pytest.mark.parametrize("ended_by", [Ending.STOP_SIGNAL, Ending.TURN_LIMIT, None])
 def test_until_the_user_stops(ended_by):
     agent, user = Echo(), Says(message("a"), message("b"), ended_by)
-    transcript = trials.talk(agent, user, [], Stopwatch())
+    transcript = converse(agent, user)
     assert [turn.user_content for turn in transcript.invocations] == agent.sent
     assert (transcript.final_state, transcript.ended_by, agent.finished) == (
         {"turns": 2},
@@ -59,33 +88,20 @@ def test_until_the_user_stops(ended_by):
 
 
 def test_an_agents_failure_stays_its_own_and_what_was_done_is_kept():
-    done: list[Invocation] = []
     with pytest.raises(AgentFailed) as caught:
-        trials.talk(Echo(fails_at=2), Says(message("a"), message("b")), done, Stopwatch())
+        converse(Echo(fails_at=2), Says(message("a"), message("b")))
     assert caught.value.failure.kind is FailureKind.RAISED
-    assert len(done) == 1
+    assert len(caught.value.failure.partial) == 1
 
 
 def test_a_user_without_a_word_is_no_failure_of_the_agent():
-    written = case("c", turn("a", answer="1"))
-    agent = Echo()
-
-    class Driver:
-        takes_history = False
-
-        @contextlib.contextmanager
-        def converse(self, *_):
-            yield agent
-
     def silent(history: Sequence[Invocation]) -> object:
         if history:
             raise AgentFailed(AgentFailure(kind=FailureKind.SIMULATOR, message="down"))
         return message("a")
 
-    at = TrialKey(suite="s", case_id="c")
-    task = trials.Task(key=at, suite=suite(written), case=written)
     with pytest.raises(AgentFailed) as caught:
-        trials.converse(Driver(), task, silent, Stopwatch())
+        converse(Echo(), silent)
     failure = caught.value.failure
     assert (failure.kind, failure.turn, failure.message) == (FailureKind.SIMULATOR, 2, "down")
     assert len(failure.partial) == 1
