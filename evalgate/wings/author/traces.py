@@ -94,12 +94,12 @@ class Span:
         return _parts(messages) or _parts(_flat_messages(self, "output"))
 
     @property
-    def requests(self) -> list[ToolCall]:
+    def calls(self) -> list[ToolCall]:
         """The calls in a model's answer."""
         return _calls(self.answer)
 
     @functools.cached_property
-    def execution(self) -> tuple[ToolCall, ToolResponse]:
+    def call_and_response(self) -> tuple[ToolCall, ToolResponse]:
         """The call and the response of a tool."""
         name = self.first("gen_ai.tool.name", "tool.name") or self.name.removeprefix(
             "execute_tool "
@@ -323,15 +323,15 @@ def _order_tools(span: Span) -> None:
     google-adk 2) lists them in the model's last input. Without such a list, times stay."""
     tools = span.tools
     keys = list(map(_signature, _calls(_parts(_flat_messages(span, "input")))))
-    last_keys = list(map(_signature, span.requests))
+    last_keys = list(map(_signature, span.calls))
     # the messages may include the answer already
     if last_keys and keys[-len(last_keys) :] != last_keys:
         keys += last_keys
     keys = keys[-len(tools) :]
     starts = [tool.start for tool in tools]
-    tools.sort(key=lambda tool: _signature(tool.execution[0]))
+    tools.sort(key=lambda tool: _signature(tool.call_and_response[0]))
     # calls of another agent are not listed: then only the times show the order
-    if sorted(keys) == [_signature(tool.execution[0]) for tool in tools]:
+    if sorted(keys) == [_signature(tool.call_and_response[0]) for tool in tools]:
         for tool, (_, start) in zip(tools, sorted(zip(keys, starts, strict=True)), strict=True):
             tool.start = start
 
@@ -342,22 +342,22 @@ def _signature(call: ToolCall) -> str:
 
 def _steps(models: Sequence[Span], tools: Sequence[Span], *, answer: str) -> list[StepEvent]:
     """The steps of models and tools, in order of time. Raises _OrderUnknown."""
-    requests = [(span.start, call) for span in models for call in span.requests]
-    announced = _announced_tools(requests, tools)
+    requests = [(span.start, call) for span in models for call in span.calls]
+    requested = _called_tools(requests, tools)
     # a span around several tools covers several model calls; the tool spans have the calls and
     # their times
     wrappers = {span for span in models if len(span.tools) > 1}
-    is_every_call_run = len(announced) == len(requests)
+    is_every_call_run = len(requested) == len(requests)
     if wrappers:
-        announced = set()
-    _check_order([span for span in tools if span not in announced])
+        requested = set()
+    _check_order([span for span in tools if span not in requested])
     if wrappers and not is_every_call_run:
         raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
     for span in sorted([*models, *tools], key=lambda span: span.start):
         if span.kind() == "tool":
-            call, response = span.execution
-            if span not in announced:
+            call, response = span.call_and_response
+            if span not in requested:
                 steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
@@ -365,9 +365,9 @@ def _steps(models: Sequence[Span], tools: Sequence[Span], *, answer: str) -> lis
         if span in wrappers:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
         # one span for a whole conversation may hold the answer next to the call that led to it
-        if span.requests:
+        if span.calls:
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
-        steps.append(_step(span.author, parts, role="model", final=not span.requests))
+        steps.append(_step(span.author, parts, role="model", final=not span.calls))
     return steps
 
 
@@ -382,14 +382,12 @@ def _check_order(spans: Sequence[Span]) -> None:
             )
 
 
-def _announced_tools(
-    requests: Sequence[tuple[float, ToolCall]], tools: Sequence[Span]
-) -> set[Span]:
+def _called_tools(requests: Sequence[tuple[float, ToolCall]], tools: Sequence[Span]) -> set[Span]:
     """The tools whose calls a model requested. `requests`: with their times.
 
     A call matches a request by its id, else by its arguments, else by its tool, because a span may
     spell arguments differently. No request counts twice."""
-    announced = set[Span]()
+    requested = set[Span]()
     matched_numbers = set[int]()
     for key in (lambda call: call.id, _signature, lambda call: call.name):
         open_requests = grouped(
@@ -398,12 +396,12 @@ def _announced_tools(
             if number not in matched_numbers
         )
         for tool in tools:
-            call_key = key(tool.execution[0])
-            candidates = open_requests.get(call_key) if tool not in announced else None
+            call_key = key(tool.call_and_response[0])
+            candidates = open_requests.get(call_key) if tool not in requested else None
             if candidates and call_key and candidates[0][0] <= tool.start:
                 matched_numbers.add(candidates.pop(0)[1])
-                announced.add(tool)
-    return announced
+                requested.add(tool)
+    return requested
 
 
 def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:

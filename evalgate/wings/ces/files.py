@@ -163,7 +163,7 @@ class Done:
     notes: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
-    def noting_refusals(self, version: Version) -> Iterator[None]:
+    def note_refusal(self, version: Version) -> Iterator[None]:
         """Note a refusal of the change of this resource."""
         try:
             yield
@@ -228,7 +228,7 @@ class AppFiles:
                     f"{in_file}: `{field_name}` is unknown, left out"
                     for field_name in in_app.unknown
                 ]
-                with done.noting_refusals(in_file):
+                with done.note_refusal(in_file):
                     content = in_app.content
                     if in_file.content is not None and not overwrite:
                         content = self._merged(in_file, in_app)
@@ -271,7 +271,7 @@ class AppFiles:
             )
         with contextlib.nullcontext() if preview else self._files.lock():
             for in_app, in_file, difference in changed:
-                with done.noting_refusals(in_file):
+                with done.note_refusal(in_file):
                     if not preview:
                         self._write_to_app(in_app, in_file, overwrite=overwrite)
                     done.differences.append(difference)
@@ -363,7 +363,9 @@ class AppFiles:
             fields = words.listed(conflicts)
             reason = f"{fields} changed in the app and in {in_file.file}"
             if not base:
-                reason = f"{fields} differ in {in_file.file}, and what was pulled is not known here"
+                reason = (
+                    f"{fields} differ in {in_file.file}, and what was pulled is not content here"
+                )
             hint = "edit the file and `push --overwrite`, or `pull --overwrite` takes the app's"
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content
@@ -475,8 +477,8 @@ def _read(raw: Json, kind: Kind) -> Version:
     unknown: list[str] = []
     # the other fields of an app are not ours
     fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
-    known = {key: value for key, value in raw.items() if key in fields}
-    message, problems = read.parse_message(known, kind, file=name, unknown=unknown)
+    content = {key: value for key, value in raw.items() if key in fields}
+    message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
     content = shapes.content_of(message)

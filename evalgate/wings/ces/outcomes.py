@@ -169,10 +169,10 @@ class Plan(Proto):
     def _threshold(self, field: str, override: Proto | None, default: float) -> float:
         """A threshold: that of a turn's or an expectation's override, the evaluation, the app, or
         the default."""
-        common = self._golden_thresholds
+        golden = self._golden_thresholds
         levels = (
-            *(override, common.turn_level_metrics_thresholds),
-            common.expectation_level_metrics_thresholds,
+            *(override, golden.turn_level_metrics_thresholds),
+            golden.expectation_level_metrics_thresholds,
         )
         thresholds = (getattr(level, field, None) for level in levels)
         return next((threshold for threshold in thresholds if threshold is not None), default)
@@ -569,7 +569,7 @@ def _paired(
 
 
 def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
-    """The share of the expected tools that were called in this order: their longest common
+    """The share of the expected tools that were called in this order: their longest golden
     subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
@@ -626,7 +626,7 @@ class _Turn:
         ]
         if not self._answers and self._messages:
             observed = _observed_message(self._messages)
-            outcomes.append(_unexpected(UNEXPECTED_RESPONSE, observed_agent_response=observed))
+            outcomes.append(_failed_action(UNEXPECTED_RESPONSE, observed_agent_response=observed))
         overall, order_score = self._tool_scores()
         if overall is not None and not self._plan.are_more_calls_allowed:
             outcomes += self._not_expected()
@@ -657,7 +657,7 @@ class _Turn:
         for call in self._calls:
             if id(call) not in paired_ids:
                 observed_call = as_observed(call, self._plan.app)
-                yield _unexpected(UNEXPECTED_CALL, observed_tool_call=observed_call)
+                yield _failed_action(UNEXPECTED_CALL, observed_tool_call=observed_call)
         expected_names: set[str] = set()
         for step in self._turn.steps:
             expectation = step.expectation or GoldenExpectation()
@@ -665,7 +665,7 @@ class _Turn:
         for name in self._new_agents():
             if name not in expected_names:
                 observed = self._transfer_to(name)
-                yield _unexpected(UNEXPECTED_TRANSFER, observed_agent_transfer=observed)
+                yield _failed_action(UNEXPECTED_TRANSFER, observed_agent_transfer=observed)
 
     def _new_agents(self) -> list[str]:
         """The agents that take over the conversation by a call, in order."""
@@ -815,7 +815,7 @@ SKIPPED: Json = {"outcome": Outcome.SKIPPED}
 """The fields of the outcome of an expectation that does not count."""
 
 
-def _unexpected(note: str, **observed: Any) -> GoldenExpectationOutcome:
+def _failed_action(note: str, **observed: Any) -> GoldenExpectationOutcome:
     """The outcome of an action that no expectation names."""
     expected = GoldenExpectation(note=note)
     return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, **observed)
@@ -1093,7 +1093,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         )
         yield Check(
             criterion=SIMILARITY if is_judged else EXPECTATIONS,
-            subject=Sentence("ces_expected", field, _brief(action)),
+            subject=Sentence("ces_expected", field, _summary(action)),
             outcome=expectation_outcome.outcome,
         )
     if plan.judges_hallucination(None):
@@ -1113,7 +1113,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 def _observed_text(outcome: GoldenExpectationOutcome) -> str:
     """What the agent did, in words."""
     observed = getattr(outcome, shapes.present_field(outcome), None)
-    return text_of(observed)[:300] if isinstance(observed, Message) else _brief(observed)
+    return text_of(observed)[:300] if isinstance(observed, Message) else _summary(observed)
 
 
 def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:
@@ -1125,11 +1125,11 @@ def described(expected: GoldenExpectation) -> str:
     """The expectation in words: its note, or a short description."""
     field = shapes.present_field(expected)
     return expected.note or str(
-        Sentence("ces_expected", field, _brief(getattr(expected, field, None)))
+        Sentence("ces_expected", field, _summary(getattr(expected, field, None)))
     )
 
 
-def _brief(action: object) -> str:
+def _summary(action: object) -> str:
     """The tool, the words, the agent or the variables of an action."""
     match action:
         case ToolCall() | ToolResponse():
