@@ -273,56 +273,45 @@ def _of_criterion(criterion: str, calibration: Calibration | None) -> list[Crite
     return [candidate for candidate in criteria if candidate.criterion == criterion]
 
 
-def fault_of(
+UNCERTAIN = "calibration-uncertain"
+
+
+def doubts(
     criterion: str,
     judge: JudgeIdentity,
     calibration: Calibration | None,
     *,
     min_kappa: float | None,
-) -> tuple[str, str] | None:
-    """The reason why a run may not rely on this judge: a code of docs/validate.md and the figures
-    in words; else None."""
-    criterion_calibration = of_judge(criterion, judge, calibration)
-    if criterion_calibration is None:
+) -> Iterator[tuple[str, str]]:
+    """The reason why a run may not rely on this judge, otherwise the weaknesses of its calibration
+    (UNCERTAIN): codes of docs/validate.md, each with a sentence."""
+    figures = of_judge(criterion, judge, calibration)
+    if figures is None:
         candidates = _of_criterion(criterion, calibration)
         if not candidates:
-            return "calibration-missing", f"there are no labels for {_judge_label(judge)}"
-        changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
-        return (
-            "calibration-of-another-judge",
-            f"it was calibrated with a different judge: {changes}",
-        )
-    kappa = criterion_calibration.kappa
-    if min_kappa is None or (kappa is not None and kappa.value >= min_kappa):
-        return None
-    reason = f"kappa of {_judge_label(judge)} cannot be computed from its labels"
-    if kappa is not None:
-        decided = words.counted(criterion_calibration.matrix.total, "label")
-        kappa_text = words.score(kappa.value, beside=min_kappa)
-        interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
-        reason = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval})"
-    return "calibration-below-minimum", f"{reason}; at least {min_kappa:g} is required"
-
-
-def doubts(
-    judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None
-) -> list[str]:
-    """Weaknesses of a calibration that a run may rely on, a sentence each."""
-    sentences = []
-    if judge != calibration.judge:
-        sentences.append(
-            f"it was calibrated with different options: {'; '.join(judge_changes(judge, calibration.judge))}"
-        )
-    if (
-        min_kappa is not None
-        and calibration.kappa is not None
-        and calibration.kappa.low < min_kappa
-    ):
-        low = words.score(calibration.kappa.low, beside=min_kappa)
-        sentences.append(
-            f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
-        )
-    return sentences
+            yield "calibration-missing", f"there are no labels for {_judge_label(judge)}"
+        else:
+            changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
+            message = f"it was calibrated with a different judge: {changes}"
+            yield "calibration-of-another-judge", message
+        return
+    kappa = figures.kappa
+    if min_kappa is not None and (kappa is None or kappa.value < min_kappa):
+        reason = f"kappa of {_judge_label(judge)} cannot be computed from its labels"
+        if kappa is not None:
+            decided = words.counted(figures.matrix.total, "label")
+            kappa_text = words.score(kappa.value, beside=min_kappa)
+            interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
+            reason = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval})"
+        yield "calibration-below-minimum", f"{reason}; at least {min_kappa:g} is required"
+        return
+    if judge != figures.judge:
+        changes = "; ".join(judge_changes(judge, figures.judge))
+        yield UNCERTAIN, f"it was calibrated with different options: {changes}"
+    if min_kappa is not None and kappa is not None and kappa.low < min_kappa:
+        low = words.score(kappa.low, beside=min_kappa)
+        reached = f"kappa {kappa.value:.2f} reaches {min_kappa:g}"
+        yield UNCERTAIN, f"{reached}, but with so few labels it could be {low}"
 
 
 def _judge_label(judge: JudgeIdentity) -> str:

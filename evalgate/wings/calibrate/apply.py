@@ -105,16 +105,13 @@ def _problems_of(
     if judge is None:
         message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
         return [errors.note("label-without-verdict", message, use.place)]
-    fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
-    if fault is not None:
-        code, message = fault
-        report = errors.note if rule.min_kappa is None else errors.error
-        return [report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
-    figures = agreement.of_judge(use.name, judge, calibration)
-    doubts = agreement.doubts(judge, figures, min_kappa=rule.min_kappa) if figures else []
+    report = errors.note if rule.min_kappa is None else errors.error
+    doubts = agreement.doubts(use.name, judge, calibration, min_kappa=rule.min_kappa)
     return [
-        errors.note("calibration-uncertain", f"`{use.name}`: {doubt}", use.place)
-        for doubt in doubts
+        errors.note(code, f"`{use.name}`: {message}", use.place)
+        if code == agreement.UNCERTAIN
+        else report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))
+        for code, message in doubts
     ]
 
 
