@@ -23,7 +23,7 @@ from evalgate.model import (
 )
 from evalgate.text import plain, words, workflow_commands
 from evalgate.values import grouped
-from .evidence import LabelledVerdict
+from .labels import LabelledVerdict
 
 DRAWS = 10_000
 ALPHA = 0.05
