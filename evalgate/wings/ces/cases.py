@@ -3,6 +3,7 @@ that decide."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -67,17 +68,14 @@ def eval_sets(
     all of its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
-    apps: dict[str, _App] = {}
+    app_of = functools.cache(functools.partial(_App, library))
     for file, reading in library.readings.items():
         if errors.errors_in(reading.problems):
             continue
-        runnable = [resource for resource in reading.resources if resource.kind in RUN]
-        if not runnable:
-            continue
-        folder = read.app_folder(file)
-        app = apps.get(folder) or apps.setdefault(folder, _App(library, folder))
         cases: dict[str, Case] = {}
-        for resource in runnable:
+        for resource in reading.resources:
+            if resource.kind not in RUN:
+                continue
             reason = not_run_reason(resource.message)
             if reason:
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
@@ -91,7 +89,7 @@ def eval_sets(
             while name in cases:
                 number += 1
                 name = f"{resource.title} ({number})"
-            cases[name] = app.case(resource, name)
+            cases[name] = app_of(read.app_folder(file)).case(resource, name)
         if cases:
             sets[file] = EvalSet(eval_set_id=read.stem(file), cases=tuple(cases.values()))
     return sets, tuple(problems)
