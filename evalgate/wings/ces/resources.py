@@ -25,7 +25,7 @@ from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
-from . import compare, edit, format as ces_format, read, shapes
+from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
     APP_NAME,
@@ -195,7 +195,7 @@ class Resources:
         """All current files with all of their problems, including those between files."""
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
-        kinds: dict[str, Kind | None] = dict.fromkeys(ces_format.FORMAT.find(tree))
+        kinds: dict[str, Kind | None] = dict.fromkeys(cases.FORMAT.find(tree))
         for kind in (Kind.RESULT, Kind.RUN):
             paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
             kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
@@ -203,7 +203,7 @@ class Resources:
         return read.with_problems(readings)
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
-        text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
+        text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
         if isinstance(text, Problem):
             return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
         last_text, reading = self._readings.get(file, ("", None))
