@@ -15,7 +15,7 @@ from evalgate.model import (
     CriterionJudge,
     JudgeIdentity,
 )
-from evalgate.wings.calibrate import agreement, apply
+from evalgate.wings.calibrate import agreement
 
 OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
 ASKED = CriterionJudge(criterion=MATCH, judge=JUDGE)
@@ -125,8 +125,8 @@ def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
 )
 def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
     made = agreement.calibrate(ASKED, labelled(" ".join(words)), seed=0)
-    read = apply.parse(apply.render(of(made)))
-    assert apply.render(read) == apply.render(of(made))
+    read = agreement.parse(agreement.render_file(of(made)))
+    assert agreement.render_file(read) == agreement.render_file(of(made))
     (back,) = read.criteria
     assert (back.matrix, back.examples) == (made.matrix, made.examples)
     assert (back.kappa is None) is (made.kappa is None)
@@ -143,8 +143,8 @@ def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
 )
 def test_what_is_no_calibration(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        apply.parse(text)
+        agreement.parse(text)
 
 
 def test_keys_of_later_versions_are_passed_over() -> None:
-    assert apply.parse('{"criteria": [], "later": 1}').criteria == ()
+    assert agreement.parse('{"criteria": [], "later": 1}').criteria == ()
