@@ -28,7 +28,7 @@ from evalgate.criteria.base import CriterionSpec
 from evalgate.gate import starter
 from evalgate.model import Need
 from evalgate.results import file, history
-from evalgate.wings.calibrate import apply
+from evalgate.wings.calibrate import agreement
 from evalgate.wings.ces import shapes
 from evalgate.wings.ces.shapes import Handling
 
@@ -349,7 +349,7 @@ def documents() -> dict[Path, str]:
         ROOT / "evalgate" / "entry_points.txt": render_entry_points(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
-        ROOT / "docs" / "calibration.schema.json": json.dumps(apply.schema(), indent=2) + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(agreement.schema(), indent=2) + "\n",
         ROOT / "docs" / "evalgate.schema.json": json.dumps(schemas.gate_file(), indent=2) + "\n",
         ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2)
         + "\n",

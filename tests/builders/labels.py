@@ -8,8 +8,7 @@ import dataclasses
 from evalgate.errors import Place
 from evalgate.model import CriterionCalibration, CriterionJudge, JudgeIdentity
 from evalgate.wings.calibrate import agreement
-from evalgate.wings.calibrate.evidence import LabelledVerdict
-from evalgate.wings.calibrate.labels import Label, LabelLine
+from evalgate.wings.calibrate.labels import Label, LabelledVerdict, LabelLine
 
 MATCH = "final_response_match_v2"
 JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="2", num_samples=5)

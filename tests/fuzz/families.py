@@ -54,7 +54,7 @@ from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 from evalgate.wings.author import generate
-from evalgate.wings.calibrate import apply, labels
+from evalgate.wings.calibrate import agreement, labels
 from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
@@ -535,7 +535,7 @@ def _read_results(data: bytes) -> None:
         with suppress(EvalgateError):
             read(path, shown_as="results.json")
     with suppress(ValueError):
-        apply.parse(data.decode("utf-8", "replace"))
+        agreement.parse(data.decode("utf-8", "replace"))
 
 
 class _Kept:
@@ -562,7 +562,7 @@ def _calibration() -> bytes:
         labels_file="l",
         criteria=(calibrated("y/y n/n y/?"),),
     )
-    return apply.render(made).encode()
+    return agreement.render_file(made).encode()
 
 
 def _read_cassette(data: bytes) -> None:

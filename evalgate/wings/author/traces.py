@@ -8,11 +8,11 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import json
 import re
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from evalgate.formats.base import Format
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
-from evalgate.values import Json, JsonObject, member
+from evalgate.values import Json, JsonObject, grouped, member
 
 _SESSION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
@@ -50,7 +50,7 @@ class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
     """The reason why the order of calls is unknown."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Span:
     """A span. `start`: seconds since 1970. `parent`: empty at the root. `author`: the nearest outer
     agent."""
@@ -85,6 +85,49 @@ class Span:
         return next(
             (_parse_json(self.attributes[name]) for name in names if name in self.attributes), None
         )
+
+    @functools.cached_property
+    def answer(self) -> list[Part]:
+        """The parts of a model's answer: texts and calls."""
+        response = member(self.first("gcp.vertex.agent.llm_response"), "content")
+        messages = _messages(self.first("gen_ai.output.messages"), response)
+        return _parts(messages) or _parts(_flat_messages(self, "output"))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls in a model's answer."""
+        return _calls(self.answer)
+
+    @functools.cached_property
+    def call_and_response(self) -> tuple[ToolCall, ToolResponse]:
+        """The call and the response of a tool."""
+        name = self.first("gen_ai.tool.name", "tool.name") or self.name.removeprefix(
+            "execute_tool "
+        )
+        call_id = self.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+        args = self.first(
+            "gen_ai.tool.call.arguments",
+            "gcp.vertex.agent.tool_call_args",
+            "tool_call.function.arguments",
+        )
+        output = self.first(
+            "gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value"
+        )
+        if (
+            isinstance(output, dict)
+            and output.keys() <= {"id", "name", "response"}
+            and "response" in output
+        ):
+            output = output["response"]  # google.genai's FunctionResponse
+        response = output if isinstance(output, dict) or output is None else {"result": output}
+        call = _call(name, _tool_input(self) if args is None else args, call_id)
+        return call, ToolResponse(name=call.name, response=response, id=call.id)
+
+    @property
+    def tools(self) -> list[Span]:
+        """The spans of tools inside, in order of time."""
+        tools = (span for span in _walk(self) if span.kind() == "tool")
+        return sorted(tools, key=lambda span: span.start)
 
 
 def is_trace(raw: Any) -> bool:
@@ -249,15 +292,12 @@ def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
     question = next(filter(None, map(_user_text, [turn_span, *model_spans])), "")
     if not question:
         return None
-    messages = _as_list(turn_span.first("gen_ai.output.messages"))
-    texts = [_content(message).text() for message in reversed(messages)]
+    messages = _messages(turn_span.first("gen_ai.output.messages"))
+    texts = (message.text() for message in reversed(messages))
     answer = next(filter(None, texts), "") or _last_text(turn_span.first("output.value"))
     for span in model_spans:
         _order_tools(span)
-    tool_spans = sorted(
-        (span for span in inner_spans if span.kind() == "tool"), key=lambda span: span.start
-    )
-    steps = _steps(model_spans, tool_spans, answer=answer)
+    steps = _steps(model_spans, turn_span.tools, answer=answer)
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
     return adk_shapes.turn_of_steps(
@@ -268,12 +308,12 @@ def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
 def _model_spans(inner_spans: Sequence[Span]) -> list[Span]:
     """The model spans with an answer. If google-adk's span contains its client's span for the same
     call, the inner one is left out."""
-    models = [span for span in inner_spans if span.kind() == "model" and _answer_parts(span)]
-    nested_ids: set[int] = set()
+    models = [span for span in inner_spans if span.kind() == "model" and span.answer]
+    nested = set[Span]()
     for span in models:
-        if id(span) not in nested_ids:  # outer ones come first; each span is looked at once
-            nested_ids.update(id(inner) for child in span.children for inner in _walk(child))
-    return [span for span in models if id(span) not in nested_ids]
+        if span not in nested:  # outer ones come first; each span is looked at once
+            nested.update(inner for child in span.children for inner in _walk(child))
+    return [span for span in models if span not in nested]
 
 
 def _order_tools(span: Span) -> None:
@@ -281,78 +321,53 @@ def _order_tools(span: Span) -> None:
 
     Parallel calls start in any order. A span around all calls of a model (OpenInference on
     google-adk 2) lists them in the model's last input. Without such a list, times stay."""
-    tools = sorted(
-        (inner for inner in _walk(span) if inner.kind() == "tool"),
-        key=lambda tool: (_tool_signature(tool), tool.start),
-    )
-    keys = [
-        _signature(call)
-        for message in _flat(span.attributes, "llm.input_messages.")
-        for call in _flat_calls(message)
-    ]
-    last_keys = [_signature(part) for part in _answer_parts(span) if isinstance(part, ToolCall)]
+    tools = span.tools
+    keys = list(map(_signature, _calls(_parts(_flat_messages(span, "input")))))
+    last_keys = list(map(_signature, span.calls))
     # the messages may include the answer already
     if last_keys and keys[-len(last_keys) :] != last_keys:
         keys += last_keys
     keys = keys[-len(tools) :]
+    starts = [tool.start for tool in tools]
+    tools.sort(key=lambda tool: _signature(tool.call_and_response[0]))
     # calls of another agent are not listed: then only the times show the order
-    if sorted(keys) != [_tool_signature(tool) for tool in tools]:
-        return
-    timed_keys = zip(keys, sorted(tool.start for tool in tools), strict=True)
-    for tool, (_, start) in zip(tools, sorted(timed_keys), strict=True):
-        tool.start = start
-
-
-def _tool_signature(tool_span: Span) -> str:
-    return _signature(_call_and_response(tool_span)[0])
+    if sorted(keys) == [_signature(tool.call_and_response[0]) for tool in tools]:
+        for tool, (_, start) in zip(tools, sorted(zip(keys, starts, strict=True)), strict=True):
+            tool.start = start
 
 
 def _signature(call: ToolCall) -> str:
     return json.dumps([call.name, call.args], sort_keys=True)
 
 
-def _steps(
-    model_spans: Sequence[Span], tool_spans: Sequence[Span], *, answer: str
-) -> list[StepEvent]:
+def _steps(models: Sequence[Span], tools: Sequence[Span], *, answer: str) -> list[StepEvent]:
     """The steps of models and tools, in order of time. Raises _OrderUnknown."""
-    parts_by_span = {id(span): _answer_parts(span) for span in model_spans}
-    executions = {id(span): _call_and_response(span) for span in tool_spans}
-    requested_calls = [
-        (span.start, part)
-        for span in model_spans
-        for part in parts_by_span[id(span)]
-        if isinstance(part, ToolCall)
-    ]
-    announced_positions = _request_places(
-        requested_calls, [(span.start, executions[id(span)][0]) for span in tool_spans]
-    )
+    requests = [(span.start, call) for span in models for call in span.calls]
+    requested = _called_tools(requests, tools)
     # a span around several tools covers several model calls; the tool spans have the calls and
     # their times
-    wrapper_ids = {
-        id(span) for span in model_spans if sum(inner.kind() == "tool" for inner in _walk(span)) > 1
-    }
-    announced_ids = (
-        set() if wrapper_ids else {id(tool_spans[position]) for position in announced_positions}
-    )
-    _check_order([span for span in tool_spans if id(span) not in announced_ids])
-    if wrapper_ids and len(announced_positions) < len(requested_calls):
+    wrappers = {span for span in models if len(span.tools) > 1}
+    is_every_call_run = len(requested) == len(requests)
+    if wrappers:
+        requested = set()
+    _check_order([span for span in tools if span not in requested])
+    if wrappers and not is_every_call_run:
         raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
-    for span in sorted([*model_spans, *tool_spans], key=lambda span: span.start):
-        if id(span) in executions:
-            call, response = executions[id(span)]
-            if id(span) not in announced_ids:
+    for span in sorted([*models, *tools], key=lambda span: span.start):
+        if span.kind() == "tool":
+            call, response = span.call_and_response
+            if span not in requested:
                 steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
-        parts = parts_by_span[id(span)]
-        calls = [part for part in parts if isinstance(part, ToolCall)]
-        if id(span) in wrapper_ids:
+        parts = span.answer
+        if span in wrappers:
             parts = [part for part in parts if not isinstance(part, ToolCall)]
         # one span for a whole conversation may hold the answer next to the call that led to it
-        if calls:
+        if span.calls:
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
-        steps.append(_step(span.author, parts, role="model", final=not calls))
+        steps.append(_step(span.author, parts, role="model", final=not span.calls))
     return steps
 
 
@@ -367,28 +382,26 @@ def _check_order(spans: Sequence[Span]) -> None:
             )
 
 
-def _request_places(
-    requests: Sequence[tuple[float, ToolCall]], executed_calls: Sequence[tuple[float, ToolCall]]
-) -> set[int]:
-    """The positions of the executed calls that a model requested.
+def _called_tools(requests: Sequence[tuple[float, ToolCall]], tools: Sequence[Span]) -> set[Span]:
+    """The tools whose calls a model requested. `requests`: with their times.
 
     A call matches a request by its id, else by its arguments, else by its tool, because a span may
-    spell arguments differently. Times are in seconds. No request counts twice."""
-    key_functions = (lambda call: call.id, _signature, lambda call: call.name)
-    remaining_requests = dict(enumerate(requests))
-    positions = set[int]()
-    for key in key_functions:
-        requests_by_key: dict[str | None, deque[int]] = {}
-        for position, (_, call) in remaining_requests.items():
-            requests_by_key.setdefault(key(call), deque()).append(position)
-        for position, (start, call) in enumerate(executed_calls):
-            candidates = (
-                requests_by_key.get(key(call) or None) if position not in positions else None
-            )
-            if candidates and key(call) and requests[candidates[0]][0] <= start:
-                del remaining_requests[candidates.popleft()]
-                positions.add(position)
-    return positions
+    spell arguments differently. No request counts twice."""
+    requested = set[Span]()
+    matched_numbers = set[int]()
+    for key in (lambda call: call.id, _signature, lambda call: call.name):
+        open_requests = grouped(
+            (key(call), (start, number))
+            for number, (start, call) in enumerate(requests)
+            if number not in matched_numbers
+        )
+        for tool in tools:
+            call_key = key(tool.call_and_response[0])
+            candidates = open_requests.get(call_key) if tool not in requested else None
+            if candidates and call_key and candidates[0][0] <= tool.start:
+                matched_numbers.add(candidates.pop(0)[1])
+                requested.add(tool)
+    return requested
 
 
 def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:
@@ -397,52 +410,11 @@ def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False)
 
 def _user_text(span: Span) -> str:
     """The user's last message before a span began, or "" if it is unknown."""
-    messages = _as_list(span.first("gen_ai.input.messages"))
-    request = span.first("gcp.vertex.agent.llm_request")
-    contents = [_content(raw) for raw in [*messages, *_as_list(member(request, "contents"))]]
-    texts = [content.text() for content in contents if content.role == "user"]
-    texts += [
-        _flat_text(message)
-        for message in _flat(span.attributes, "llm.input_messages.")
-        if message.get("message.role") == "user"
-    ]
-    return next(filter(None, reversed(texts)), "") or _last_text(span.first("input.value"))
-
-
-def _answer_parts(span: Span) -> list[Part]:
-    """The parts of a model's answer: texts and calls."""
-    messages = _as_list(span.first("gen_ai.output.messages"))
-    response = member(span.first("gcp.vertex.agent.llm_response"), "content")
-    parts = [
-        part for message in [*messages, *_as_list(response)] for part in _content(message).parts
-    ]
-    if not parts:
-        for message in _flat(span.attributes, "llm.output_messages."):
-            text = _flat_text(message)
-            parts += [Text(text=text)] if text else []
-            parts += _flat_calls(message)
-    return parts
-
-
-def _call_and_response(span: Span) -> tuple[ToolCall, ToolResponse]:
-    """The call and the response of a tool span."""
-    name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
-    call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    args = span.first(
-        "gen_ai.tool.call.arguments",
-        "gcp.vertex.agent.tool_call_args",
-        "tool_call.function.arguments",
-    )
-    output = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
-    if (
-        isinstance(output, dict)
-        and output.keys() <= {"id", "name", "response"}
-        and "response" in output
-    ):
-        output = output["response"]  # google.genai's FunctionResponse
-    response = output if isinstance(output, dict) or output is None else {"result": output}
-    call = _call(name, _tool_input(span) if args is None else args, call_id)
-    return call, ToolResponse(name=call.name, response=response, id=call.id)
+    contents = member(span.first("gcp.vertex.agent.llm_request"), "contents")
+    messages = _messages(span.first("gen_ai.input.messages"), contents)
+    messages += _flat_messages(span, "input")
+    texts = (message.text() for message in reversed(messages) if message.role == "user")
+    return next(filter(None, texts), "") or _last_text(span.first("input.value"))
 
 
 def _tool_input(span: Span) -> Any:
@@ -467,6 +439,19 @@ def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
     if not isinstance(arguments, dict):
         arguments = {} if arguments in (None, "") else {"input": arguments}
     return ToolCall(name=str(name), args=arguments, id=str(call_id) if call_id else None)
+
+
+def _parts(messages: Iterable[Content]) -> list[Part]:
+    return [part for message in messages for part in message.parts]
+
+
+def _calls(parts: Iterable[Part]) -> list[ToolCall]:
+    return [part for part in parts if isinstance(part, ToolCall)]
+
+
+def _messages(*raw: Any) -> list[Content]:
+    """The messages of an attribute, or of several."""
+    return [_content(message) for listed in raw for message in _as_list(listed)]
 
 
 def _content(raw: Any) -> Content:
@@ -540,21 +525,24 @@ def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
     return [elements[index] for index in sorted(elements)]
 
 
-def _flat_text(message: Json) -> str:
-    texts = [part.get("message_content.text") for part in _flat(message, "message.contents.")]
-    return "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
-
-
-def _flat_calls(message: Json) -> list[ToolCall]:
-    """The calls in a message of OpenInference."""
-    return [
-        _call(
-            call.get("tool_call.function.name"),
-            call.get("tool_call.function.arguments"),
-            call.get("tool_call.id"),
-        )
-        for call in _flat(message, "message.tool_calls.")
-    ]
+def _flat_messages(span: Span, side: str) -> list[Content]:
+    """The messages of OpenInference; `side`: input or output."""
+    messages = []
+    for message in _flat(span.attributes, f"llm.{side}_messages."):
+        contents = _flat(message, "message.contents.")
+        texts = [part.get("message_content.text") for part in contents]
+        text = "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
+        parts: list[Part] = [Text(text=text)] if text else []
+        parts += [
+            _call(
+                call.get("tool_call.function.name"),
+                call.get("tool_call.function.arguments"),
+                call.get("tool_call.id"),
+            )
+            for call in _flat(message, "message.tool_calls.")
+        ]
+        messages.append(Content(parts=tuple(parts), role=message.get("message.role")))
+    return messages
 
 
 def _as_list(raw: Any) -> list[Any]:

@@ -1,29 +1,44 @@
-"""The agreement of a judge with people (agreement, Cohen's kappa, TPR, TNR), and whether a run may
-rely on the judge.
+"""The agreement of a judge with people (agreement, Cohen's kappa, TPR, TNR), whether a run may rely
+on the judge, and calibration.json, which has the agreement for later runs. Its JSON schema is
+published.
 
 Labels of one case are not independent. Each interval is computed for the equivalent number of
 independent labels."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from statistics import NormalDist
 
+from pydantic import TypeAdapter, ValidationError
+
+from evalgate import errors
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges
+from evalgate.discovery import walk
+from evalgate.errors import Place, Problem
+from evalgate.formats.base import Format
 from evalgate.model import (
     Calibration,
     Confusion,
     ConfusionKind,
     CriterionCalibration,
     CriterionJudge,
+    CriterionUse,
     Example,
+    JudgedCriterion,
     JudgeIdentity,
     Rate,
+    Suite,
 )
+from evalgate.model.calibration import SCHEMA_VERSION
 from evalgate.text import plain, words, workflow_commands
-from evalgate.values import grouped
-from .evidence import LabelledVerdict
+from evalgate.values import JsonObject, grouped
+from .labels import LabelledVerdict
 
 DRAWS = 10_000
 ALPHA = 0.05
@@ -273,56 +288,45 @@ def _of_criterion(criterion: str, calibration: Calibration | None) -> list[Crite
     return [candidate for candidate in criteria if candidate.criterion == criterion]
 
 
-def fault_of(
+UNCERTAIN = "calibration-uncertain"
+
+
+def doubts(
     criterion: str,
     judge: JudgeIdentity,
     calibration: Calibration | None,
     *,
     min_kappa: float | None,
-) -> tuple[str, str] | None:
-    """The reason why a run may not rely on this judge: a code of docs/validate.md and the figures
-    in words; else None."""
-    criterion_calibration = of_judge(criterion, judge, calibration)
-    if criterion_calibration is None:
+) -> Iterator[tuple[str, str]]:
+    """The reason why a run may not rely on this judge, otherwise the weaknesses of its calibration
+    (UNCERTAIN): codes of docs/validate.md, each with a sentence."""
+    figures = of_judge(criterion, judge, calibration)
+    if figures is None:
         candidates = _of_criterion(criterion, calibration)
         if not candidates:
-            return "calibration-missing", f"there are no labels for {_judge_label(judge)}"
-        changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
-        return (
-            "calibration-of-another-judge",
-            f"it was calibrated with a different judge: {changes}",
-        )
-    kappa = criterion_calibration.kappa
-    if min_kappa is None or (kappa is not None and kappa.value >= min_kappa):
-        return None
-    reason = f"kappa of {_judge_label(judge)} cannot be computed from its labels"
-    if kappa is not None:
-        decided = words.counted(criterion_calibration.matrix.total, "label")
-        kappa_text = words.score(kappa.value, beside=min_kappa)
-        interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
-        reason = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval})"
-    return "calibration-below-minimum", f"{reason}; at least {min_kappa:g} is required"
-
-
-def doubts(
-    judge: JudgeIdentity, calibration: CriterionCalibration, *, min_kappa: float | None
-) -> list[str]:
-    """Weaknesses of a calibration that a run may rely on, a sentence each."""
-    sentences = []
-    if judge != calibration.judge:
-        sentences.append(
-            f"it was calibrated with different options: {'; '.join(judge_changes(judge, calibration.judge))}"
-        )
-    if (
-        min_kappa is not None
-        and calibration.kappa is not None
-        and calibration.kappa.low < min_kappa
-    ):
-        low = words.score(calibration.kappa.low, beside=min_kappa)
-        sentences.append(
-            f"kappa {calibration.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}"
-        )
-    return sentences
+            yield "calibration-missing", f"there are no labels for {_judge_label(judge)}"
+        else:
+            changes = "; ".join(judge_changes(judge, candidates[0].judge)[:2])
+            message = f"it was calibrated with a different judge: {changes}"
+            yield "calibration-of-another-judge", message
+        return
+    kappa = figures.kappa
+    if min_kappa is not None and (kappa is None or kappa.value < min_kappa):
+        reason = f"kappa of {_judge_label(judge)} cannot be computed from its labels"
+        if kappa is not None:
+            decided = words.counted(figures.matrix.total, "label")
+            kappa_text = words.score(kappa.value, beside=min_kappa)
+            interval = f"{kappa.low:.2f} to {kappa.high:.2f}, {decided}"
+            reason = f"{_judge_label(judge)} has a judge-human kappa of {kappa_text} ({interval})"
+        yield "calibration-below-minimum", f"{reason}; at least {min_kappa:g} is required"
+        return
+    if judge != figures.judge:
+        changes = "; ".join(judge_changes(judge, figures.judge))
+        yield UNCERTAIN, f"it was calibrated with different options: {changes}"
+    if min_kappa is not None and kappa is not None and kappa.low < min_kappa:
+        low = words.score(kappa.low, beside=min_kappa)
+        reached = f"kappa {kappa.value:.2f} reaches {min_kappa:g}"
+        yield UNCERTAIN, f"{reached}, but with so few labels it could be {low}"
 
 
 def _judge_label(judge: JudgeIdentity) -> str:
@@ -401,3 +405,137 @@ def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:
             for name, text in texts.items():
                 if text.strip():
                     yield f"    {name:<5}{plain.label(text, TEXT_WIDTH)}"
+
+
+# --- calibration.json -----------------------------------------------------------------------------
+
+LABELS = "labels.jsonl"
+_FILE = TypeAdapter(Calibration)
+
+
+def schema() -> JsonObject:
+    """The JSON schema of calibration.json."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | _FILE.json_schema()
+
+
+def render_file(calibration: Calibration) -> str:
+    """The file's text, without nulls."""
+    document = _FILE.dump_python(calibration, mode="json", exclude_none=True)
+    return json.dumps(document, indent=1) + "\n"
+
+
+def parse(text: str) -> Calibration:
+    """Read a file of this or an earlier schema version. Raises ValueError with the reason for
+    anything else."""
+    try:
+        calibration = _FILE.validate_json(text)
+    except ValidationError as error:
+        first_error = error.errors()[0]
+        location = ".".join(str(step) for step in first_error["loc"]) or "the file"
+        raise ValueError(f"`{location}`: {first_error['msg']}") from None
+    if calibration.schema_version > SCHEMA_VERSION:
+        raise ValueError(
+            f"its schema version is {calibration.schema_version}, this evalgate reads {SCHEMA_VERSION}"
+        )
+    return calibration
+
+
+def find_problems(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
+    """Reasons not to rely on the judges of the settled suites. Errors if `min_kappa` requires a
+    calibration, notices if one is only named. Nothing is required if no judge is used."""
+    rule = settings.gate_file.judge
+    if settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
+        return []
+    if not rule.calibration:
+        hint = f"Write `calibration: calibration.json` beside it, then {_repair(settings, None)}"
+        message = (
+            f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
+        )
+        return [errors.error("calibration-missing", message, hint=hint)]
+    calibration, problem = _calibration_of(settings)
+    if problem is not None:
+        return [problem]
+    problems = []
+    pairs: list[tuple[str, JudgeIdentity | None]] = []
+    for use in (use for suite in suites for use in suite.criteria if use.is_judged):
+        judge = judges.judge_of(use)
+        if (use.name, judge) not in pairs:
+            pairs.append((use.name, judge))
+            problems += _problems_of(settings, use, judge, calibration)
+    return problems
+
+
+def calibrations(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
+    """The calibration of each judged criterion, if evalgate.yml names a file."""
+    if not settings.gate_file.judge.calibration or settings.skip_judged:
+        return ()
+    calibration, _ = _calibration_of(settings)
+    return tuple(
+        JudgedCriterion(
+            suite=suite.key,
+            criterion=use.name,
+            judge=judge,
+            calibration=of_judge(use.name, judge, calibration),
+        )
+        for suite in suites
+        for use in suite.criteria
+        if (judge := judges.judge_of(use)) is not None
+    )
+
+
+def _problems_of(
+    settings: Settings,
+    use: CriterionUse,
+    judge: JudgeIdentity | None,
+    calibration: Calibration | None,
+) -> list[Problem]:
+    rule = settings.gate_file.judge
+    if judge is None:
+        message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
+        return [errors.note("label-without-verdict", message, use.place)]
+    report = errors.note if rule.min_kappa is None else errors.error
+    return [
+        errors.note(code, f"`{use.name}`: {message}", use.place)
+        if code == UNCERTAIN
+        else report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))
+        for code, message in doubts(use.name, judge, calibration, min_kappa=rule.min_kappa)
+    ]
+
+
+def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
+    """The calibration, or None if the file is missing, and the problem of an unreadable file."""
+    rule = settings.gate_file.judge
+    path = Path(settings.root, rule.calibration)
+    if not path.exists():
+        return None, None
+    content = walk.read_user_file(path, label=rule.calibration)
+    if isinstance(content, Problem):
+        message = f"the calibration {str(content.message).removeprefix('the file ')}"
+    else:
+        try:
+            return parse(content.decode("utf-8", "replace")), None
+        except ValueError as error:
+            message = f"{rule.calibration} is not a calibration: {error}"
+    report = errors.warning if rule.min_kappa is None else errors.error
+    return None, report(
+        "calibration-unreadable", message, Place(rule.calibration), _repair(settings, None)
+    )
+
+
+def _repair(settings: Settings, calibration: Calibration | None) -> str:
+    labels = (
+        calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
+    )
+    file_name = settings.gate_file.judge.calibration or "calibration.json"
+    return f"Run `evalgate calibrate {labels}` and commit {file_name} (docs/calibration.md)."
+
+
+class CalibrationFormat(Format):
+    """calibration.json, which evalgate.yml names."""
+
+    name = "calibration"
+    find_problems = staticmethod(find_problems)
+    calibrations = staticmethod(calibrations)
+
+
+FORMAT = CalibrationFormat()

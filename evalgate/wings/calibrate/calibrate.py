@@ -34,9 +34,8 @@ from evalgate.results import file
 from evalgate.runner import session
 from evalgate.text import plain, words
 from evalgate.values import Environ, Log, frozen_dataclass, grouped
-from . import agreement, evidence, labels
-from .evidence import LabelledItem, LabelledVerdict
-from .labels import LabelsReading
+from . import agreement, labels
+from .labels import LabelledItem, LabelledVerdict, LabelsReading
 
 MAX_THREADS = 16
 SEED = 0
@@ -125,7 +124,7 @@ def _ask(
     stored = file.read_results(conversations) if needs_results and conversations.exists() else None
     pairs = grouped((use.name, (suite.key, use)) for suite in suites for use in suite.criteria)
     uses = {name: dict(uses_by_suite) for name, uses_by_suite in pairs.items()}
-    items, item_problems = evidence.find_items(
+    items, item_problems = labels.find_items(
         reading.labels, uses=uses, stored=stored, deviations=settings.deviations
     )
     raise_errors([*problems, *reading.problems, *item_problems])
@@ -210,8 +209,7 @@ def ask(
             panel.end()  # leaving this block waits for all threads
             raise
     return [
-        evidence.verdict_of(item, grades[key].result())
-        for key, item in zip(keys, items, strict=True)
+        labels.verdict_of(item, grades[key].result()) for key, item in zip(keys, items, strict=True)
     ]
 
 

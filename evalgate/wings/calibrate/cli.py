@@ -19,7 +19,6 @@ from evalgate.results import file, output
 from evalgate.text import plain, words
 from . import (
     agreement,
-    apply,
     calibrate,
     labels as calibration_labels,
 )
@@ -87,7 +86,7 @@ def command(labels: str, **values: Any) -> int:
         costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
-    _write(output_path, [apply.render(calibration)])
+    _write(output_path, [agreement.render_file(calibration)])
     click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])
 

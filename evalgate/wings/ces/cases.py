@@ -1,39 +1,51 @@
 """CES evaluations as cases of the gate: the messages to the agent, turn by turn, and the criteria
-that decide."""
+that decide; and the CES files of a checkout, recognized by their content: first in the folders of
+an export, then in all others."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import filterfalse
 
-from evalgate import errors
-from evalgate.errors import Problem
+from evalgate import agents, errors
+from evalgate.config.settings import Settings
+from evalgate.discovery import walk
+from evalgate.errors import Place, Problem
+from evalgate.formats.base import Format, FormatFiles, SearchedTree
 from evalgate.model import (
+    AgentUse,
     Attachment,
     Case,
     Content,
     ConversationScenario,
+    CriterionUse,
     EvalSet,
     Event,
     Invocation,
     Part,
     Persona,
     SessionInput as AdkSession,
+    Suite,
     Text,
     ToolCall as AdkCall,
     ToolResponse as AdkResponse,
     TurnSetup,
 )
 from evalgate.model.json_match import MISSING
-from evalgate.values import Json, JsonObject, digest_of, grouped
+from evalgate.simulation import user
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, grouped, without
 from . import compare, cxas, outcomes, read, shapes
-from .cxas import TRANSFER, Simulation
+from .cxas import TRANSFER, Simulation, ToolTest
 from .outcomes import Plan, expectations_of
 from .read import AppEvaluation, Kind, Library, Resource
 from .shapes import (
     AgentTransfer,
     Chunk,
     Evaluation,
+    EvaluationDataset,
     EvaluationExpectation,
     EvaluationPersona,
     EvaluationSettings,
@@ -67,17 +79,14 @@ def eval_sets(
     all of its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
-    apps: dict[str, _App] = {}
+    app_of = functools.cache(functools.partial(_App, library))
     for file, reading in library.readings.items():
         if errors.errors_in(reading.problems):
             continue
-        runnable = [resource for resource in reading.resources if resource.kind in RUN]
-        if not runnable:
-            continue
-        folder = read.app_folder(file)
-        app = apps.get(folder) or apps.setdefault(folder, _App(library, folder))
         cases: dict[str, Case] = {}
-        for resource in runnable:
+        for resource in reading.resources:
+            if resource.kind not in RUN:
+                continue
             reason = not_run_reason(resource.message)
             if reason:
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
@@ -91,7 +100,7 @@ def eval_sets(
             while name in cases:
                 number += 1
                 name = f"{resource.title} ({number})"
-            cases[name] = app.case(resource, name)
+            cases[name] = app_of(read.app_folder(file)).case(resource, name)
         if cases:
             sets[file] = EvalSet(eval_set_id=read.stem(file), cases=tuple(cases.values()))
     return sets, tuple(problems)
@@ -480,3 +489,199 @@ def _compared(case: Case) -> JsonObject:
         "llmCriteria": dict(plan.prompts),
         "scenario goals": {"scenario": list(plan.goals)},
     }
+
+
+# --- the files of a checkout ----------------------------------------------------------------------
+
+MOST_SNIFFED = 2000
+"""The most files that are opened; files in folders of CES come first."""
+HEAD_BYTES = 65_536
+LARGEST_BYTES = 16 * 1024 * 1024
+FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
+
+
+def kind_at(tree: SearchedTree, path: str) -> Kind | None:
+    """The kind of a file by its first bytes; None if it is not a CES file."""
+    head = walk.read_head(tree.root, path, size=HEAD_BYTES)
+    return read.kind_of(head.decode("utf-8", "replace"), file=path)
+
+
+@frozen_dataclass
+class CesLibrary(FormatFiles):
+    """The chosen CES files with their problems, and the files that apply to them."""
+
+    library: Library
+    problems: tuple[Problem, ...] = ()
+    noun = "CES evaluation"
+
+    def files(self) -> Collection[str]:
+        """The chosen files, and the files that apply to them."""
+        return self.library.all_files.keys()
+
+    def eval_sets(
+        self, selected_ids: Mapping[str, Sequence[str]]
+    ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+        """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
+        sets, set_problems = eval_sets(self.library, selected_ids=selected_ids)
+        deciding_kinds = (*RUN, Kind.APP)
+        problems = [
+            problem
+            for file, reading in self.library.all_files.items()
+            for problem in self.problems
+            if reading.kind in deciding_kinds
+            and problem.place is not None
+            and problem.place.file == file
+        ]
+        problems += set_problems
+        tests = self.library.of(Kind.TOOL_TESTS)
+        if tests:
+            message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
+            hint = "`evalgate list` shows them, `evalgate validate` checks them."
+            problems.append(errors.warning("ces-not-run", message, tests[0].place, hint))
+        return sets, tuple(problems)
+
+    def holds_cases(self, file: str) -> bool:
+        """True if files of this kind run."""
+        return file in self.library.readings and self.library.readings[file].kind in RUN
+
+    def criteria_of(self, cases_of_file: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
+        """The criteria that the evaluations name; for a scenario also one for its end, since CES
+        allows an unfinished conversation. If the platform runs them, only its outcome decides."""
+        listed = tuple(cases_of_file)
+        used_names = {name for case in listed for name in case.criteria or ()}
+        is_led = agents.is_led(agent)
+        uses = [
+            CriterionUse(name=name, threshold=None, informational=True)
+            if is_led or name == outcomes.RUBRICS
+            else CriterionUse(name=name, threshold=1.0)
+            for name in outcomes.CRITERIA
+            if name in used_names
+        ]
+        if is_led:
+            return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
+        if any(case.scenario is not None for case in listed):
+            uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
+        return uses
+
+    def evaluation_count(self) -> int:
+        """The number of evaluations, including tool tests."""
+        return len(self.library.of(Kind.EVALUATION, *read.CXAS))
+
+    def lines(self, *, measured_files: Collection[str]) -> Iterator[str]:
+        """Each file with its contents."""
+        for file, reading in self.library.readings.items():
+            if file in measured_files:
+                continue
+            is_ready = any(not not_run_reason(resource.message) for resource in reading.resources)
+            reason = "no agent" if reading.kind in RUN and is_ready else "not run"
+            yield from (file, f"  CES       {reading.kind} ({reason})")
+            if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
+                yield "    - thresholds of the app"
+            yield from (
+                f"    - {resource.title} ({described(resource)})" for resource in reading.resources
+            )
+
+
+def described(resource: Resource) -> str:
+    """A CES resource in a few words."""
+    match resource.message:
+        case Evaluation(golden=Golden() as golden):
+            description = f"golden, {words.counted(len(golden.turns), 'turn')}"
+        case Evaluation(scenario=Scenario()):
+            description = "scenario"
+        case Simulation(steps=steps):
+            description = f"simulation, {words.counted(len(steps), 'goal')}"
+        case ToolTest(tool=tool):
+            description = f"tool test of {tool}"
+        case EvaluationDataset(evaluations=evaluations):
+            description = f"dataset, {words.counted(len(evaluations), 'evaluation')}"
+        case _:
+            description = str(resource.kind)
+    return ", ".join((description, *getattr(resource.message, "tags", ())))
+
+
+class CesFormat(Format):
+    """Evaluations of Customer Engagement Suite."""
+
+    name = "CES"
+
+    def is_evaluation_file(self, path: str) -> bool:
+        """True for a file in the evaluation folders of an export."""
+        return read.kind_by_folder(path) is not None
+
+    def find(self, tree: SearchedTree, *, named_files: Iterable[str] = ()) -> tuple[str, ...]:
+        """The CES files of the tree and those that the user named, by their content. Files among
+        the evaluations of an app also count by their place, so that a typing error does not hide
+        one: a file that is not an evaluation is an error there."""
+        listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
+        first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
+        looked = filterfalse(tree.is_excluded, first_in_folders[:MOST_SNIFFED])
+        ces_files = {path for path in looked if kind_at(tree, path) is not None}
+        # the folders of apps that have evaluations or settings for them
+        homes = {
+            read.app_folder(path)
+            for path in ces_files
+            if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+        }
+        at_home = (
+            path
+            for path in listed
+            if (read.kind_by_folder(path) is not None or "evaluations" in path.split("/")[:-1])
+            and read.app_folder(path) in homes
+        )
+        return tuple(sorted(ces_files.union(filterfalse(tree.is_excluded, at_home))))
+
+    def read(
+        self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
+    ) -> CesLibrary:
+        """Read the `chosen` files, with their problems and those of the files that apply to them.
+        They may refer to any of the `files`."""
+        texts = dict[str, str]()
+        problems = list[Problem]()
+        for key in files if chosen else ():
+            text = plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
+            if isinstance(text, Problem):
+                problems.append(text)
+            else:
+                texts[key] = text
+        ces_library = read.library(texts)
+        readings = ces_library.readings
+        apps = {read.app_folder(file) for file in chosen}
+        reported_files = {
+            *chosen,
+            *(
+                file
+                for file, reading in readings.items()
+                if reading.kind in read.APPLIES and read.app_folder(file) in apps
+            ),
+        }
+        beside = without(readings, chosen)
+        return CesLibrary(
+            library=Library(readings=without(readings, beside), beside=beside),
+            problems=tuple(
+                problem
+                for problem in (*problems, *ces_library.problems)
+                if problem.place and problem.place.file in reported_files
+            ),
+        )
+
+    def why_unchanged(self, text: str, *, file: str) -> str:
+        """The reason for an evaluation, which only people and assistants edit; otherwise ""."""
+        reason = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
+        return reason if read.kind_of(text, file=file) in RUN else ""
+
+    def find_problems(self, settings: Settings, suites: Sequence[Suite]) -> Iterator[Problem]:
+        """With `on-platform`, the files whose agent is not an app."""
+        for suite in suites if settings.on_platform else ():
+            if not agents.is_led(suite.agent):
+                message = "no platform can run it: its agent is not one of the driver `ces`"
+                yield errors.error("platform-missing", message, Place(suite.key))
+
+    def differences(self, base: Case, head: Case) -> list[str] | None:
+        """See the function `differences`."""
+        if base.ces is not None and head.ces is not None:
+            return differences(base, head)
+        return None
+
+
+FORMAT = CesFormat()

@@ -17,7 +17,7 @@ from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.gate import run, waiting
 from evalgate.text import plain, words
-from . import agreement, compare, files as ces_files
+from . import compare, files as ces_files, results
 from .edit import Refused
 from .files import AppFiles, Difference, Done
 
@@ -105,7 +105,7 @@ def run_command(*, everything: bool, **values: Any) -> int:
     `evalgate run` does; agents are those of the driver `ces`. Shows where evalgate judges
     otherwise."""
     options = {**commands.explicit_options(values), "on_platform": True}
-    return commands.run_gate(options, run.run, everything=everything, more=agreement.render)
+    return commands.run_gate(options, run.run, everything=everything, more=results.render_agreement)
 
 
 @group.command("push")

@@ -92,6 +92,8 @@ def _object_or(kind: type, noun: str) -> BeforeValidator:
 
 Variables = Annotated[Struct, BeforeValidator(_variables)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+MaxTurns = Annotated[Int32, Field(ge=0)]
+"""0: no limit of its own."""
 
 
 class Cxas(Proto):
@@ -149,7 +151,7 @@ class Goal(Cxas):
     goal: str = ""
     success_criteria: str = ""
     response_guide: str = ""
-    max_turns: Int32 = 0
+    max_turns: MaxTurns = 0
     static_utterance: str = ""
     inject_variables: Variables = Field(default_factory=dict)
 
@@ -166,7 +168,7 @@ class Simulation(Cxas):
     expectations: tuple[str, ...] = ()
     audio_expectations: tuple[str, ...] = ()
     session_parameters: Variables = Field(default_factory=dict)
-    max_turns: Int32 = 0
+    max_turns: MaxTurns = 0
     voice_config: Struct | None = None
     naturalness_metric: Annotated[JsonObject | bool | None, _object_or(bool, "true or false")] = (
         None

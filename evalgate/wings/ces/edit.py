@@ -4,9 +4,10 @@ file, in which only the changed values differ."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,27 +256,25 @@ class _FileEditor:
             self.edits.append((node.start, node.end, self._value(new, node)))
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
-        members = dict(node.members)
-        removed_parts: set[str] = set()
+        numbers = {name: number for number, (name, _) in enumerate(node.members)}
+        removed: set[int] = set()
         additions: list[tuple[str, Any]] = []
         for key in dict.fromkeys((*old, *new)):
             spellings = (key, to_snake(key), to_camel(key))
-            name = next((spelling for spelling in spellings if spelling in members), None)
-            if name is None:
+            number = next((numbers[name] for name in spellings if name in numbers), None)
+            if number is None:
                 additions += [(key, new[key])] if key in new else []
             elif key in new:
-                self.change(members[name], old.get(key), new[key])
+                self.change(node.members[number][1], old.get(key), new[key])
             else:
-                removed_parts.add(name)
-        numbers = range(len(node.members))
-        removed_numbers = [number for number in numbers if node.members[number][0] in removed_parts]
-        if len(removed_parts) == len(node.members):
+                removed.add(number)
+        remaining = set(numbers.values()) - removed
+        if remaining:
+            self._remove(node, removed)
+            self._add(node, max(remaining), additions)
+        else:
             self.edits = [edit for edit in self.edits if not node.start <= edit[0] < node.end]
             self.edits.append((node.start, node.end, self._value(new, node)))
-            return
-        self._remove(node, removed_numbers)
-        last = max(number for number in numbers if number not in removed_numbers)
-        self._add(node, last, additions)
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
         removed: list[int] = []
@@ -287,27 +286,24 @@ class _FileEditor:
             self._add(node, removed_numbers.start - 1, items)
         self._remove(node, removed)
 
-    def _remove(self, node: _Node, gone: Sequence[int]) -> None:
+    def _remove(self, node: _Node, removed: Container[int]) -> None:
         """Remove members with their comma or their lines; never all members."""
-        runs: list[list[int]] = []
-        for number in sorted(gone):
-            if runs and runs[-1][-1] == number - 1:
-                runs[-1].append(number)
-            else:
-                runs.append([number])
-        for run in runs:
-            first = node.members[run[0]][1]
-            last = node.members[run[-1]][1]
-            behind = node.members[run[-1] + 1][1].at if run[-1] + 1 < len(node.members) else None
+        count = len(node.members)
+        remaining = [-1, *(number for number in range(count) if number not in removed), count]
+        for before, behind in itertools.pairwise(remaining):
+            if behind == before + 1:
+                continue
+            first = node.members[before + 1][1]
+            last = node.members[behind - 1][1]
             start = self._text.rfind("\n", 0, first.at) + 1
             if node.is_block and not self._text[start : first.at].strip():
                 end = self._text.find("\n", last.end)
                 self.edits.append((start, len(self._text) if end < 0 else end + 1, ""))
             # in block YAML `- key: value`: the next member moves up to the dash
-            elif behind is not None:
-                self.edits.append((first.at, behind, ""))
+            elif behind < count:
+                self.edits.append((first.at, node.members[behind][1].at, ""))
             else:
-                self.edits.append((node.members[run[0] - 1][1].end, last.end, ""))
+                self.edits.append((node.members[before][1].end, last.end, ""))
 
     def _add(self, node: _Node, position: int, items: Sequence[tuple[str, Any]]) -> None:
         """Insert members after member number `position`; -1: before all."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
@@ -51,6 +50,25 @@ class Difference:
         return compare.relaxed_reasons(self.changes)
 
 
+@frozen_dataclass
+class Version:
+    """A resource on one side: in some files or in an app. `content` None: this side lacks it.
+    `file`: its file; `path`: its place in the file. `unknown`: fields of the app that evalgate does
+    not know."""
+
+    kind: Kind
+    title: str
+    content: JsonObject | None = None
+    name: str = ""
+    etag: str = ""
+    file: str = ""
+    path: tuple[str | int, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.title}"
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 
@@ -86,40 +104,35 @@ def library(path: Path) -> Library:
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
     """The differences between two versions of files, and the warnings of both."""
     libraries = [library(path) for path in (old, new)]
-    resource_differences: list[Difference] = []
-    for pair in pairs(*map(_compared, libraries)):
-        resource = pair[1] or pair[0]
-        assert resource is not None
-        old_content, right = (None if version is None else version.content for version in pair)
-        resource_differences += _difference(resource, old_content, right)
+    resource_differences = [
+        difference
+        for old_version, version in pairs(*map(_compared, libraries))
+        for difference in _difference(version, old_version.content, version.content)
+    ]
     return resource_differences, tuple(
         problem for ces_library in libraries for problem in ces_library.problems
     )
 
 
-def _compared(library: Library) -> list[Resource]:
-    """The resources of files, and the settings of each app with its personas as one resource."""
-    apps = [
-        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file))
-        for file, reading in library.readings.items()
-        if reading.app is not None
-    ]
-    return [
-        *apps,
-        *(
-            resource
-            for resource in library.of(*Kind)
-            if resource.kind is not Kind.PERSONA or not resource.path
-        ),
-    ]
-
-
-Version = TypeVar("Version", Resource, "Pair")
+def _compared(library: Library) -> Iterator[Version]:
+    """The settings of each app with its personas as one resource, then the resources of files."""
+    for file, reading in library.readings.items():
+        if reading.app is not None:
+            content = shapes.content_of(reading.app)
+            yield Version(kind=Kind.APP, title=read.stem(file), content=content)
+    for resource in library.of(*Kind):
+        if resource.kind is not Kind.PERSONA or not resource.path:
+            yield Version(
+                kind=resource.kind,
+                title=resource.title,
+                content=resource.content,
+                name=resource.name,
+            )
 
 
 def pairs(
     old_versions: Iterable[Version], new_versions: Iterable[Version]
-) -> Iterator[tuple[Version | None, Version | None]]:
+) -> Iterator[tuple[Version, Version]]:
     """The versions of each resource, paired by name, otherwise by display name."""
     candidates = list(old_versions)
     for new in new_versions:
@@ -128,9 +141,9 @@ def pairs(
         old = by_name or next((old for old in of_kind if old.title == new.title), None)
         if old is not None:
             candidates.remove(old)
-        yield old, new
+        yield old or Version(kind=new.kind, title=new.title), new
     for old in candidates:
-        yield old, None
+        yield old, Version(kind=old.kind, title=old.title)
 
 
 # --- a live app ----------------------------------------------------------------------------------
@@ -138,24 +151,6 @@ def pairs(
 
 PULLED = f"{kept.FOLDER}/ces/pulled"
 """The resources as they were pulled, by name and etag: the base of the next pull."""
-
-
-@frozen_dataclass
-class Pair:
-    """A resource in the files and in the app, in one spelling; None if a side lacks it. `file`: its
-    file; `path`: its place in the file. `unknown`: fields of the app that evalgate does not
-    know."""
-
-    kind: Kind
-    title: str
-    file: str = ""
-    path: tuple[str | int, ...] = ()
-    file_content: JsonObject | None = None
-    my_etag: str = ""
-    app_content: JsonObject | None = None
-    name: str = ""
-    etag: str = ""
-    unknown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -166,6 +161,14 @@ class Done:
     differences: list[Difference] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def note_refusal(self, version: Version) -> Iterator[None]:
+        """Note a refusal of the change of this resource."""
+        try:
+            yield
+        except Refused as refused:
+            self.refused.append(f"{version}: {refused.message}")
 
 
 class AppFiles:
@@ -206,8 +209,8 @@ class AppFiles:
         return Done(
             differences=[
                 difference
-                for pair in pairs
-                for difference in _difference(pair, pair.file_content, pair.app_content)
+                for in_app, in_file in pairs
+                for difference in _difference(in_file, in_file.content, in_app.content)
             ]
         )
 
@@ -217,26 +220,26 @@ class AppFiles:
         `overwrite` takes the app's value."""
         done = Done()
         with contextlib.nullcontext() if preview else self._files.lock():
-            for pair in self._pairs():
-                label = f"{pair.kind} {pair.title}"
-                if pair.app_content is None:
-                    done.notes.append(f"{label}: only in the files ({pair.file}), left")
+            for in_app, in_file in self._pairs():
+                if in_app.content is None:
+                    done.notes.append(f"{in_file}: only in the files ({in_file.file}), left")
                     continue
                 done.notes += [
-                    f"{label}: `{field_name}` is unknown, left out" for field_name in pair.unknown
+                    f"{in_file}: `{field_name}` is unknown, left out"
+                    for field_name in in_app.unknown
                 ]
-                try:
-                    content = self._merged(pair, overwrite=overwrite)
+                with done.note_refusal(in_file):
+                    content = in_app.content
+                    if in_file.content is not None and not overwrite:
+                        content = self._merged(in_file, in_app)
                     if not preview:
-                        self._write_to_file(pair, content)
-                except Refused as refused:
-                    done.refused.append(f"{label}: {refused.message}")
-                    continue
-                done.differences += _difference(pair, pair.file_content, content)
-                kept_fields = live.mask(pair.app_content, content, read.SHAPES[pair.kind])
-                if kept_fields:
-                    fields = words.listed(kept_fields)
-                    done.notes.append(f"{label}: {fields} changed in {pair.file} only, kept")
+                        self._write_to_file(in_file, in_app, content)
+                    done.differences += _difference(in_file, in_file.content, content)
+                    if kept_fields := live.mask(in_app.content, content, read.SHAPES[in_app.kind]):
+                        fields = words.listed(kept_fields)
+                        done.notes.append(
+                            f"{in_file}: {fields} changed in {in_file.file} only, kept"
+                        )
         return done
 
     def push(
@@ -247,81 +250,73 @@ class AppFiles:
         `overwrite`: also replace changes in the app since the last pull. With `no_relaxing`, raises
         ConfigError if a change relaxes, and writes nothing."""
         done = Done()
-        pairs = self._pairs()
-        changed: list[tuple[Pair, Difference]] = []
-        for pair in pairs:
-            if pair.file_content is None:
-                done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
+        changed: list[tuple[Version, Version, Difference]] = []
+        for in_app, in_file in self._pairs():
+            if in_file.content is None:
+                done.notes.append(f"{in_file}: only in the app, left")
                 continue
-            new_content = (
-                {**(pair.app_content or {}), **pair.file_content}
-                if pair.kind is Kind.APP
-                else pair.file_content
-            )
+            new_content = _with_app_fields(in_app, in_file.content)
             changed += [
-                (pair, difference)
-                for difference in _difference(pair, pair.app_content, new_content)
+                (in_app, in_file, difference)
+                for difference in _difference(in_file, in_app.content, new_content)
             ]
-        relaxing = [difference for _, difference in changed if difference.relaxed_reasons]
-        if no_relaxing and relaxing:
-            reasons = [
-                f"{difference.kind} {difference.title}: {relaxation}"
-                for difference in relaxing
-                for relaxation in difference.relaxed_reasons
-            ]
+        reasons = [
+            f"{in_file}: {relaxation}"
+            for _, in_file, difference in changed
+            for relaxation in difference.relaxed_reasons
+        ]
+        if no_relaxing and reasons:
             raise ConfigError(
                 f"nothing was pushed, because it may relax (`--no-relaxing`): {'; '.join(reasons)}"
             )
         with contextlib.nullcontext() if preview else self._files.lock():
-            for pair, difference in changed:
-                try:
+            for in_app, in_file, difference in changed:
+                with done.note_refusal(in_file):
                     if not preview:
-                        self._write_to_app(pair, overwrite=overwrite)
-                except Refused as refused:
-                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
-                else:
+                        self._write_to_app(in_app, in_file, overwrite=overwrite)
                     done.differences.append(difference)
         return done
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _pairs(self) -> list[Pair]:
-        """Every resource on either side, and the settings of the app. Raises ConfigError for an
-        unreadable resource."""
+    def _pairs(self) -> list[tuple[Version, Version]]:
+        """Every resource in the app and in the files, and the settings of the app. Raises
+        ConfigError for an unreadable resource."""
         with _errors_explained():
-            app_pairs = {
+            app_versions = {
                 kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
                 for kind in WRITABLE
             }
             app = self._live.get(self.app)
             # the names for display names, which an export has instead of names
-            for kind, of_kind in app_pairs.items():
-                self._names |= {(COLLECTION_OF[kind], pair.title): pair.name for pair in of_kind}
+            for kind, of_kind in app_versions.items():
+                self._names |= {
+                    (COLLECTION_OF[kind], version.title): version.name for version in of_kind
+                }
             used_text = json.dumps([resource.content for resource in self._library.of(*WRITABLE)])
             self._names |= live.find_names(self._live, self.app, used_text)
-        joined_pairs: list[Pair] = []
-        for kind in WRITABLE:
-            file_pairs = map(self._of_file, self._library.of(kind))
-            joined_pairs += [
-                _joined(in_app, in_files) for in_app, in_files in pairs(app_pairs[kind], file_pairs)
-            ]
+        joined_pairs = [
+            pair
+            for kind in WRITABLE
+            for pair in pairs(app_versions[kind], map(self._of_file, self._library.of(kind)))
+        ]
         return [*joined_pairs, *self._of_app(app)]
 
-    def _of_file(self, resource: Resource) -> Pair:
+    def _of_file(self, resource: Resource) -> Version:
         """A resource of the files in the form of the app."""
         content = live.move_to_app(resource.content, self.app, self._names)
-        return Pair(
+        return Version(
             kind=resource.kind,
             title=resource.title,
+            name=content.pop("name", ""),
+            content=content,
+            etag=str(getattr(resource.message, "etag", "")),
             file=resource.file,
             path=resource.path,
-            name=content.pop("name", ""),
-            file_content=content,
-            my_etag=str(getattr(resource.message, "etag", "")),
         )
 
-    def _of_app(self, raw: Json) -> list[Pair]:
-        """The pair of app.json and the app's settings."""
+    def _of_app(self, raw: Json) -> list[tuple[Version, Version]]:
+        """The app's settings and those of app.json."""
         readings = {
             file: reading
             for file, reading in self._library.readings.items()
@@ -332,31 +327,27 @@ class AppFiles:
                 f"more than one app: {words.listed(readings)}",
                 hint="Name the folder of the one that is meant.",
             )
+        in_app = _read({**raw, "name": self.app}, Kind.APP)
         file, reading = next(iter(readings.items()), ("", Reading(kind=Kind.APP, raw={})))
-        # the other fields of an app are not ours
-        fields = shapes.fields_of(AppEvaluation)
         settings = shapes.content_of(reading.app) if reading.app else {}
-        app_pair = replace(
-            _read({key: value for key, value in raw.items() if key in fields}, Kind.APP),
-            title=str(raw.get("displayName") or self.app),
-            name=self.app,
-            etag=str(raw.get("etag", "")),
+        in_file = Version(
+            kind=Kind.APP,
+            title=in_app.title,
+            content=live.move_to_app(settings, self.app, self._names) or None,
+            etag=str(reading.raw.get("etag", "")),
             file=file,
-            file_content=live.move_to_app(settings, self.app, self._names) or None,
-            my_etag=str(reading.raw.get("etag", "")),
         )
-        return [app_pair] if app_pair.app_content or app_pair.file_content else []
+        return [(in_app, in_file)] if in_app.content or in_file.content else []
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def _merged(self, pair: Pair, *, overwrite: bool) -> JsonObject:
+    def _merged(self, in_file: Version, in_app: Version) -> JsonObject:
         """The file's content with the app's changes since the last pull. Raises Refused if a field
         changed on both sides."""
-        app_content = pair.app_content or {}
-        if pair.file_content is None or overwrite:
-            return app_content
-        base = app_content if pair.my_etag and pair.my_etag == pair.etag else self._last_pull(pair)
-        content = dict(pair.file_content)
+        content = dict(in_file.content or {})
+        app_content = in_app.content or {}
+        is_current = in_file.etag and in_file.etag == in_app.etag
+        base = app_content if is_current else self._last_pull(in_app.name, in_file.etag)
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
             file_value, app_value, base_value = (
@@ -367,12 +358,14 @@ class AppFiles:
             if file_value == base_value:
                 content = {**without(content, (key,)), **app_value}
             else:
-                conflicts += live.mask(file_value, app_value, read.SHAPES[pair.kind])
+                conflicts += live.mask(file_value, app_value, read.SHAPES[in_file.kind])
         if conflicts:
             fields = words.listed(conflicts)
-            reason = f"{fields} changed in the app and in {pair.file}"
+            reason = f"{fields} changed in the app and in {in_file.file}"
             if not base:
-                reason = f"{fields} differ in {pair.file}, and what was pulled is not known here"
+                reason = (
+                    f"{fields} differ in {in_file.file}, and what was pulled is not content here"
+                )
             hint = "edit the file and `push --overwrite`, or `pull --overwrite` takes the app's"
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content
@@ -380,28 +373,28 @@ class AppFiles:
     def _path_of_pull(self, name: str, etag: str) -> Path:
         return self._files.inside(f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json")
 
-    def _last_pull(self, pair: Pair) -> JsonObject:
+    def _last_pull(self, name: str, etag: str) -> JsonObject:
         """The file's content after the last pull or push; empty if unknown."""
         try:
-            path = self._path_of_pull(pair.name, pair.my_etag)
+            path = self._path_of_pull(name, etag)
             return dict(json.loads(path.read_text("utf-8"))["content"])
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
-    def _note_base(self, name: str, etag: str, content: JsonObject) -> None:
+    def _note_base(self, name: str, etag: str, content: Json) -> None:
         """Save the app's content under its etag."""
         record = {"name": name, "etag": etag, "content": content}
         path = self._path_of_pull(name, etag)
         output.make_folder(path.parent)
         output.write_file(path, [json.dumps(record) + "\n"])
 
-    def _write_to_file(self, pair: Pair, content: JsonObject) -> None:
-        """Write the content to the pair's file. Raises Refused."""
-        new = {**content, "name": pair.name, "etag": pair.etag}
-        if pair.file_content is None:
+    def _write_to_file(self, in_file: Version, in_app: Version, content: Json) -> None:
+        """Write the content to the resource's file. Raises Refused."""
+        new = {**content, "name": in_app.name, "etag": in_app.etag}
+        if in_file.content is None:
             file = "app.json"
-            if pair.kind is not Kind.APP:
-                file = self._files.new_file(self._files.library(), pair.kind, pair.title)
+            if in_app.kind is not Kind.APP:
+                file = self._files.new_file(self._files.library(), in_app.kind, in_app.title)
             elif (self._files.root / file).exists():
                 raise Refused(
                     "ALREADY_EXISTS",
@@ -410,34 +403,39 @@ class AppFiles:
             first = ("name", "displayName", "etag", "description", "tags")
             ordered = {key: new[key] for key in first if key in new} | dict(sorted(new.items()))
             self._files.save(file, json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
-        else:
-            self._edit_file(pair, new)
-        self._note_base(pair.name, pair.etag, pair.app_content or {})
+        elif not in_file.path:
+            self._edit_file(in_file, new)
+        elif content != in_file.content:
+            raise Refused(
+                "FAILED_PRECONDITION", f"it is written out in {in_file.file}: edit it there"
+            )
+        self._note_base(in_app.name, in_app.etag, in_app.content or {})
 
-    def _write_to_app(self, pair: Pair, *, overwrite: bool) -> None:
+    def _write_to_app(self, in_app: Version, in_file: Version, *, overwrite: bool) -> None:
         """Write the file's content to the app: all of it if the app lacks the resource, otherwise
         the changes. Raises Refused."""
-        content: JsonObject = live.move_to_app(pair.file_content, self.app, self._names)
-        if pair.kind is Kind.APP:
-            content = {**(pair.app_content or {}), **content}
+        content = live.move_to_app(in_file.content, self.app, self._names)
+        content = _with_app_fields(in_app, content)
         with _errors_explained():
-            if pair.app_content is None:
-                collection = COLLECTION_OF[pair.kind]
-                own_id = pair.name.rpartition("/")[2]
+            if in_app.content is None:
+                collection = COLLECTION_OF[in_file.kind]
+                own_id = in_file.name.rpartition("/")[2]
                 resource_id = own_id if ID.fullmatch(own_id) else ""
                 resource = self._live.create(self.app, collection, content, resource_id=resource_id)
-                self._names[collection, pair.title] = str(resource["name"])
+                self._names[collection, in_file.title] = str(resource["name"])
             else:
-                resource = self._update(pair, content, overwrite=overwrite)
+                etag = in_file.etag or in_app.etag
+                resource = self._update(in_app, content, in_app.etag if overwrite else etag)
         identity = {"name": resource["name"], "etag": resource.get("etag", "")}
         self._note_base(identity["name"], identity["etag"], content)
-        self._edit_file(pair, {**(pair.file_content or {}), **identity}, names_only=True)
+        if not in_file.path:  # inside another file it has no name to note
+            self._edit_file(in_file, {**(in_file.content or {}), **identity}, is_renamed=True)
 
-    def _update(self, pair: Pair, content: JsonObject, *, overwrite: bool) -> JsonObject:
-        paths = live.mask(pair.app_content or {}, content, read.SHAPES[pair.kind])
+    def _update(self, in_app: Version, content: Json, etag: str) -> JsonObject:
+        paths = live.mask(in_app.content or {}, content, read.SHAPES[in_app.kind])
         lost_fields = [
             field_name
-            for field_name in pair.unknown
+            for field_name in in_app.unknown
             if any(field_name.startswith(path) for path in paths)
         ]
         if lost_fields:
@@ -445,73 +443,58 @@ class AppFiles:
                 "FAILED_PRECONDITION",
                 f"{words.listed(lost_fields)}, which evalgate does not know, would be lost",
             )
-        etag = pair.etag if overwrite else pair.my_etag or pair.etag
         tops = {path.partition(".")[0] for path in paths}
         body = {key: value for key, value in content.items() if key in tops}
-        return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
+        return self._live.update({**body, "name": in_app.name, "etag": etag}, mask=",".join(paths))
 
-    def _edit_file(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
-        """Change a file only where its new content differs. Raises Refused.
-
-        `names_only`: the resource is inside another file and has no name to note."""
-        assert pair.file_content is not None
-        raw = self._library.readings[pair.file].raw
-        if pair.path:
-            if not names_only and pair.file_content != without(new, ("name", "etag")):
-                raise Refused(
-                    "FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there"
-                )
-            return
+    def _edit_file(self, in_file: Version, new: Json, *, is_renamed: bool = False) -> None:
+        """Change a file only where its new content differs. `is_renamed`: also where the name in it
+        is that of another app. Raises Refused."""
+        raw = self._library.readings[in_file.file].raw
         identity = {key: raw[key] for key in ("name", "etag") if raw.get(key)}
-        if "name" in identity and not names_only:
+        if "name" in identity and not is_renamed:
             identity["name"] = live.move_to_app(identity, self.app, {})["name"]
-        old = {**pair.file_content, **identity}
-        text = self._files.source(pair.file).text
-        new_text = edit.edited(text, old, new, is_json=pair.file.endswith(".json"))
-        reading = read.parse(new_text, file=pair.file, kind=pair.kind)
+        old = {**(in_file.content or {}), **identity}
+        text = self._files.source(in_file.file).text
+        new_text = edit.edited(text, old, new, is_json=in_file.file.endswith(".json"))
+        reading = read.parse(new_text, file=in_file.file, kind=in_file.kind)
         if errors_in(reading.problems) or reading.raw.get("etag") != new["etag"]:
             raise Refused(
-                "FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand"
+                "FAILED_PRECONDITION", f"{in_file.file} cannot be changed in place: edit it by hand"
             )
         if new_text != text:
-            self._files.save(pair.file, new_text)
+            self._files.save(in_file.file, new_text)
 
 
-def _read(raw: Json, kind: Kind) -> Pair:
+def _with_app_fields(in_app: Version, content: JsonObject) -> JsonObject:
+    """The content of the files for the app, whose settings stay if the files do not name them."""
+    return {**(in_app.content or {}), **content} if in_app.kind is Kind.APP else content
+
+
+def _read(raw: Json, kind: Kind) -> Version:
     """A resource of the app, unchanged. Raises ConfigError if it cannot be read."""
     name = str(raw.get("name", ""))
     unknown: list[str] = []
-    message, problems = read.parse_message(raw, kind, file=name, unknown=unknown)
+    # the other fields of an app are not ours
+    fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
+    content = {key: value for key, value in raw.items() if key in fields}
+    message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
     content = shapes.content_of(message)
     content.pop("name", None)
-    title = str(raw.get("displayName") or name)
-    etag = str(raw.get("etag", ""))
-    return Pair(
-        kind=kind, title=title, app_content=content, name=name, etag=etag, unknown=tuple(unknown)
-    )
-
-
-def _joined(in_app: Pair | None, in_files: Pair | None) -> Pair:
-    """Both sides of a resource, under the names of the files; the name, the etag and unknown fields
-    are the app's."""
-    if in_files is None:
-        assert in_app is not None
-        return in_app
-    if in_app is None:
-        return in_files
-    return replace(
-        in_files,
-        app_content=in_app.app_content,
-        name=in_app.name,
-        etag=in_app.etag,
-        unknown=in_app.unknown,
+    return Version(
+        kind=kind,
+        title=str(raw.get("displayName") or name),
+        content=content,
+        name=name,
+        etag=str(raw.get("etag", "")),
+        unknown=tuple(unknown),
     )
 
 
 def _difference(
-    of: Pair | Resource, old: JsonObject | None, new: JsonObject | None
+    of: Version, old: JsonObject | None, new: JsonObject | None
 ) -> Iterator[Difference]:
     """The difference between the two sides of a resource; none if they are equal."""
     if old is None or new is None:

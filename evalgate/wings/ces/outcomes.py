@@ -10,7 +10,7 @@ import enum
 import functools
 import itertools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
@@ -55,7 +55,6 @@ from .shapes import (
     ToolCall,
     ToolInvocationResult,
     ToolResponse,
-    TurnLevelMetricsThresholds,
     TurnReplayResult,
     UserGoalBehavior,
     UserGoalSatisfactionResult,
@@ -92,7 +91,6 @@ BY_MEANING = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
 LITERAL = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
 YES = frozenset({1})
 NO_CLAIM_OR_YES = frozenset({1, -1})
-T = TypeVar("T")
 DEFAULT_SIMILARITY = 3
 
 
@@ -115,10 +113,6 @@ def expectations_of(turn: GoldenTurn | None) -> dict[int, GoldenExpectation]:
     """The expectations of a turn, by the number of their step."""
     steps = enumerate(turn.steps if turn else ())
     return {number: step.expectation for number, step in steps if step.expectation is not None}
-
-
-def _nearest(candidates: Iterable[T | None], default: T) -> T:
-    return next((candidate for candidate in candidates if candidate is not None), default)
 
 
 # --- the settings that apply ----------------------------------------------------------------------
@@ -172,25 +166,27 @@ class Plan(Proto):
         thresholds = self.effective_thresholds.golden_evaluation_metrics_thresholds
         return thresholds or GoldenEvaluationMetricsThresholds()
 
-    def _turn_thresholds(self, turn: GoldenTurn | None) -> list[TurnLevelMetricsThresholds]:
-        """The turn's own thresholds, then those of all turns."""
-        override = turn.turn_level_metrics_thresholds_override if turn else None
-        return list(filter(None, (override, self._golden_thresholds.turn_level_metrics_thresholds)))
-
-    def similarity(self, turn: GoldenTurn | None) -> int:
-        """The lowest similarity that passes: that of the turn, the evaluation, the app, or the
-        default."""
-        levels = self._turn_thresholds(turn)
-        return _nearest(
-            (level.semantic_similarity_success_threshold for level in levels), DEFAULT_SIMILARITY
+    def _threshold(self, field: str, override: Proto | None, default: float) -> float:
+        """A threshold: that of a turn's or an expectation's override, the evaluation, the app, or
+        the default."""
+        golden = self._golden_thresholds
+        levels = (
+            *(override, golden.turn_level_metrics_thresholds),
+            golden.expectation_level_metrics_thresholds,
         )
+        thresholds = (getattr(level, field, None) for level in levels)
+        return next((threshold for threshold in thresholds if threshold is not None), default)
 
-    def invocation(self, turn: GoldenTurn | None) -> float:
+    def similarity(self, turn: GoldenTurn) -> int:
+        """The lowest similarity that passes."""
+        override = turn.turn_level_metrics_thresholds_override
+        field = "semantic_similarity_success_threshold"
+        return int(self._threshold(field, override, DEFAULT_SIMILARITY))
+
+    def invocation(self, turn: GoldenTurn) -> float:
         """The share of a turn's expected tools that the agent has to call."""
-        levels = self._turn_thresholds(turn)
-        return _nearest(
-            (level.overall_tool_invocation_correctness_threshold for level in levels), 1.0
-        )
+        override = turn.turn_level_metrics_thresholds_override
+        return self._threshold("overall_tool_invocation_correctness_threshold", override, 1.0)
 
     def expected_call(
         self, expected: GoldenExpectation | ScenarioExpectation, *, turn: int = -1, step: int = -1
@@ -208,11 +204,7 @@ class Plan(Proto):
             call = tool.expected_tool_call if tool else None
         if call is None:
             return None
-        levels = (override, self._golden_thresholds.expectation_level_metrics_thresholds)
-        least = _nearest(
-            (level.tool_invocation_parameter_correctness_threshold for level in levels if level),
-            1.0,
-        )
+        least = self._threshold("tool_invocation_parameter_correctness_threshold", override, 1.0)
         return ExpectedCall(call=call, least=least, comparison=comparison, turn=turn, step=step)
 
     @property
@@ -231,17 +223,13 @@ class Plan(Proto):
         ]
         if overrides:
             return any(overrides)
+        # of a golden, the older name counts too
+        names = ["golden_hallucination_metric_behavior", "hallucination_metric_behavior"]
+        if self.evaluation.scenario is not None:
+            names = ["scenario_hallucination_metric_behavior"]
         behaviors = [turn.hallucination_metric_behavior_override] if turn else []
-        nearest = self.evaluation.evaluation_metrics_threshold_override or self.thresholds
-        for level in (nearest, self.thresholds):
-            if self.evaluation.scenario is not None:
-                behaviors.append(level.scenario_hallucination_metric_behavior)
-            else:
-                # the older name counts too
-                behaviors += [
-                    level.golden_hallucination_metric_behavior,
-                    level.hallucination_metric_behavior,
-                ]
+        for level in (self.evaluation.evaluation_metrics_threshold_override, self.thresholds):
+            behaviors += [getattr(level, name) for name in names if level]
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
@@ -519,8 +507,7 @@ class ExpectedCall:
         args = call.arguments
         scores: dict[str, int | None] = {**self.matches(args)}
         is_judged = self.is_judged(args)
-        open_names = [name for name in scores if is_judged and scores[name] is None]
-        for name in open_names:
+        for name in [name for name in scores if is_judged and scores[name] is None]:
             question = JudgeQuestion(
                 kind=Kind.ARGUMENT,
                 turn=self.turn,
@@ -555,9 +542,9 @@ def _paired(
     calls: Sequence[ActualCall],
     *,
     turn: int = -1,
-) -> tuple[dict[int, ExpectedCall], dict[int, ActualCall]]:
-    """The expected calls and the actual call for each, by step. The most similar calls are paired
-    first, and no call twice."""
+) -> dict[int, tuple[ExpectedCall, ActualCall | None]]:
+    """The expected calls, each with the actual call for it, by step. The most similar calls are
+    paired first, and no call twice."""
     expected_calls = {
         step: call
         for step, expectation in expectations.items()
@@ -578,11 +565,11 @@ def _paired(
         if step not in calls_by_step and number not in used_numbers:
             calls_by_step[step] = calls[-number]
             used_numbers.add(number)
-    return expected_calls, calls_by_step
+    return {step: (call, calls_by_step.get(step)) for step, call in expected_calls.items()}
 
 
 def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
-    """The share of the expected tools that were called in this order: their longest common
+    """The share of the expected tools that were called in this order: their longest golden
     subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
@@ -620,9 +607,7 @@ class _Turn:
         self._number = number
         self._expectations = expectations_of(turn)
         self._calls = calls_of(invocation)
-        self._expected_calls, self._calls_by_step = _paired(
-            plan, self._expectations, self._calls, turn=number
-        )
+        self._pairs = _paired(plan, self._expectations, self._calls, turn=number)
         self._messages = messages_of(invocation)
         self._answers = [
             step
@@ -634,13 +619,14 @@ class _Turn:
     def result(self, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's state at its end."""
         outcomes = [
-            self._scored(step, expectation, state)
+            GoldenExpectationOutcome(
+                expectation=expectation, **self._fields(step, expectation, state)
+            )
             for step, expectation in self._expectations.items()
         ]
         if not self._answers and self._messages:
-            expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
             observed = _observed_message(self._messages)
-            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=observed))
+            outcomes.append(_failed_action(UNEXPECTED_RESPONSE, observed_agent_response=observed))
         overall, order_score = self._tool_scores()
         if overall is not None and not self._plan.are_more_calls_allowed:
             outcomes += self._not_expected()
@@ -667,21 +653,19 @@ class _Turn:
 
     def _not_expected(self) -> Iterator[GoldenExpectationOutcome]:
         """Calls that match no expected one, and transfers to agents that no expectation names."""
-        paired_ids = {id(call) for call in self._calls_by_step.values()}
-        expected = GoldenExpectation(note=UNEXPECTED_CALL)
+        paired_ids = {id(call) for _, call in self._pairs.values()}
         for call in self._calls:
             if id(call) not in paired_ids:
                 observed_call = as_observed(call, self._plan.app)
-                yield _outcome(expected, Outcome.FAIL, observed_tool_call=observed_call)
+                yield _failed_action(UNEXPECTED_CALL, observed_tool_call=observed_call)
         expected_names: set[str] = set()
         for step in self._turn.steps:
             expectation = step.expectation or GoldenExpectation()
             expected_names |= _agent_names(step.agent_transfer or expectation.agent_transfer)
-        expected = GoldenExpectation(note=UNEXPECTED_TRANSFER)
         for name in self._new_agents():
             if name not in expected_names:
                 observed = self._transfer_to(name)
-                yield _outcome(expected, Outcome.FAIL, observed_agent_transfer=observed)
+                yield _failed_action(UNEXPECTED_TRANSFER, observed_agent_transfer=observed)
 
     def _new_agents(self) -> list[str]:
         """The agents that take over the conversation by a call, in order."""
@@ -696,66 +680,61 @@ class _Turn:
         that does not count."""
         if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
             return None, None
-        expected_calls = [
-            expected
-            for step, expected in self._expected_calls.items()
+        pairs = [
+            pair
+            for step, pair in self._pairs.items()
             if not self._expectations[step].skip_evaluation
         ]
-        if not expected_calls:
+        if not pairs:
             return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
-        called = [expected.step in self._calls_by_step for expected in expected_calls]
-        score = called.count(True) / len(called)
+        score = sum(call is not None for _, call in pairs) / len(pairs)
         passed = score >= self._plan.invocation(self._turn)
         order_score = _in_order(
-            [names_of(expected.call) for expected in expected_calls],
-            [call.name for call in self._calls],
+            [names_of(expected.call) for expected, _ in pairs], [call.name for call in self._calls]
         )
         return OverallToolInvocationResult(
             tool_invocation_score=score, outcome=outcome_of(passed=passed)
         ), order_score
 
-    def _scored(  # noqa: PLR0911 - a row each
+    def _fields(  # noqa: PLR0911 - a row each
         self, step: int, expected: GoldenExpectation, state: Json | None
-    ) -> GoldenExpectationOutcome:
+    ) -> Json:
+        """The outcome of an expectation, with its reason and what was observed."""
         if expected.skip_evaluation or expected.mock_tool_response is not None:
-            return _outcome(expected, Outcome.SKIPPED)
+            return SKIPPED
         if expected.agent_response is not None:
             return self._of_answer(step, expected)
         if expected.updated_variables is not None:
-            return _of_variables(expected, expected.updated_variables, state)
-        is_transfer = expected.agent_transfer is not None
-        if not is_transfer and not self._plan.compares_tools(of_step=True):
-            return _outcome(expected, Outcome.SKIPPED)
+            return _of_variables(expected.updated_variables, state)
+        if expected.agent_transfer is None and not self._plan.compares_tools(of_step=True):
+            return SKIPPED
         if self._actual.events is None:
-            return _explained(expected, passed=None, reason=Sentence("ces_steps_unrecorded"))
-        if is_transfer:
-            return self._of_transfer(expected)
+            return _explained(UNKNOWN, Sentence("ces_steps_unrecorded"))
+        if expected.agent_transfer is not None:
+            return self._of_transfer(expected.agent_transfer)
         if expected.tool_call is not None:
-            return self._of_call(expected, self._expected_calls[step])
+            return self._of_call(*self._pairs[step])
         if expected.tool_response is not None:
-            return self._of_response(expected, expected.tool_response)
+            return self._of_response(expected.tool_response)
         return _explained(
-            expected,
-            passed=not self._calls,
-            reason=Sentence("ces_called", self._calls),
+            outcome_of(passed=not self._calls),
+            Sentence("ces_called", self._calls),
             observed_tool_call=as_observed(self._calls[0], self._plan.app) if self._calls else None,
         )
 
-    def _of_answer(self, step: int, expected: GoldenExpectation) -> GoldenExpectationOutcome:
+    def _of_answer(self, step: int, expected: GoldenExpectation) -> JsonObject:
         place = self._answers.index(step)
         # the last expected answer gets all remaining messages: an agent may need several
         end = place + 1 if step != self._answers[-1] else None
         messages = self._messages[place:end]
         text = text_of(expected.agent_response)
-        observed = _observed_message(messages)
-        outcome = Outcome.SKIPPED  # a payload or an image has no text
-        result = None
+        fields = {**SKIPPED, "observed_agent_response": _observed_message(messages)}
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # only the last one is the answer
             is_whole = expected.comparison_type is ComparisonType.EQUALS
             passed = text.strip() == answer.strip() if is_whole else text in answer
-            outcome = outcome_of(passed=passed)
-        elif self._plan.judges_answer(expected):
+            fields["outcome"] = outcome_of(passed=passed)
+        elif self._plan.judges_answer(expected):  # a payload or an image has no text
             verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             if messages:
                 question = JudgeQuestion(
@@ -767,70 +746,61 @@ class _Turn:
                     passes=frozenset(self._similar),
                 )
                 verdict = self._judge(question)
-            outcome = verdict.outcome(self._similar)
-            result = SemanticSimilarityResult(**verdict.fields(SIMILARITY_LABELS), outcome=outcome)
-        return _outcome(
-            expected, outcome, semantic_similarity_result=result, observed_agent_response=observed
-        )
-
-    def _of_call(
-        self, expected: GoldenExpectation, expected_call: ExpectedCall
-    ) -> GoldenExpectationOutcome:
-        call = self._calls_by_step.get(expected_call.step)
-        observed = None
-        if call is None:
-            reason = str(Sentence("ces_not_called"))
-            result = ToolInvocationResult(
-                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=reason
+            fields["outcome"] = outcome = verdict.outcome(self._similar)
+            fields["semantic_similarity_result"] = SemanticSimilarityResult(
+                **verdict.fields(SIMILARITY_LABELS), outcome=outcome
             )
-        else:
-            result = expected_call.result(call, self._judge)
-            observed = as_observed(call, self._plan.app, expected_call.call)
-        return _outcome(
-            expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed
-        )
+        return fields
 
-    def _of_response(
-        self, expected: GoldenExpectation, expected_response: ToolResponse
-    ) -> GoldenExpectationOutcome:
+    def _of_call(self, expected_call: ExpectedCall, call: ActualCall | None) -> JsonObject:
+        if call is None:
+            reason = Sentence("ces_not_called")
+            result = ToolInvocationResult(
+                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=str(reason)
+            )
+            return {"outcome": result.outcome, "tool_invocation_result": result}
+        result = expected_call.result(call, self._judge)
+        observed = as_observed(call, self._plan.app, expected_call.call)
+        return {
+            "outcome": result.outcome,
+            "tool_invocation_result": result,
+            "observed_tool_call": observed,
+        }
+
+    def _of_response(self, expected: ToolResponse) -> JsonObject:
         """The response to the call with the same id in the file, otherwise to any call of the
         tool."""
         call_ids = {
             call.id
-            for step, call in self._calls_by_step.items()
-            if expected_response.id == self._expected_calls[step].call.id != ""
+            for expected_call, call in self._pairs.values()
+            if call is not None and expected.id == expected_call.call.id != ""
         } - {None}
-        names = names_of(expected_response)
+        names = names_of(expected)
         of_tool = [response for response in self._actual.tool_responses if response.name in names]
         candidates = [response for response in of_tool if response.id in call_ids] or of_tool
         right_responses = [
-            response
-            for response in candidates
-            if _same_response(expected_response.response or {}, response)
+            response for response in candidates if _same_response(expected.response or {}, response)
         ]
         if right_responses and not self._fed_tools.isdisjoint(names):
             # evalgate's own response says nothing about the agent
-            skipped = ToolInvocationResult(
-                outcome=Outcome.SKIPPED, explanation=str(Sentence("ces_own_response"))
-            )
-            return _outcome(expected, Outcome.SKIPPED, tool_invocation_result=skipped)
+            return _explained(Outcome.SKIPPED, Sentence("ces_own_response"))
         shown = right_responses or candidates
-        observed = observed_response(shown[0], expected_response) if shown else None
-        reason = "" if right_responses else Sentence("ces_response", bool(candidates))
         return _explained(
-            expected, passed=bool(right_responses), reason=reason, observed_tool_response=observed
+            outcome_of(passed=bool(right_responses)),
+            "" if right_responses else Sentence("ces_response", bool(candidates)),
+            observed_tool_response=observed_response(shown[0], expected) if shown else None,
         )
 
-    def _of_transfer(self, expected: GoldenExpectation) -> GoldenExpectationOutcome:
-        agent_names = _agent_names(expected.agent_transfer)
+    def _of_transfer(self, expected: AgentTransfer) -> JsonObject:
+        agent_names = _agent_names(expected)
         transfers = self._new_agents()
         authors = [event.author for event in self._actual.steps]
         reached_agent = next((name for name in (*transfers, *authors) if name in agent_names), "")
         target = reached_agent or next(iter(transfers), "")
-        observed = self._transfer_to(target) if target else None
-        reason = "" if reached_agent else Sentence("ces_transfer", target)
         return _explained(
-            expected, passed=bool(reached_agent), reason=reason, observed_agent_transfer=observed
+            outcome_of(passed=bool(reached_agent)),
+            "" if reached_agent else Sentence("ces_transfer", target),
+            observed_agent_transfer=self._transfer_to(target) if target else None,
         )
 
 
@@ -841,37 +811,33 @@ def _agent_names(transfer: AgentTransfer | None) -> frozenset[str]:
     return frozenset({transfer.target_agent.rpartition("/")[2], transfer.display_name} - {""})
 
 
-def _outcome(
-    expected: GoldenExpectation, outcome: Outcome, **more: Any
-) -> GoldenExpectationOutcome:
-    return GoldenExpectationOutcome(expectation=expected, outcome=outcome, **more)
+SKIPPED: Json = {"outcome": Outcome.SKIPPED}
+"""The fields of the outcome of an expectation that does not count."""
 
 
-def _explained(
-    expected: GoldenExpectation, *, passed: bool | None, reason: Wording, **observed: Any
-) -> GoldenExpectationOutcome:
-    """An outcome whose reason has no field of its own; `passed` None: unknown."""
-    outcome = outcome_of(passed=passed)
-    invocation_result = (
-        ToolInvocationResult(outcome=outcome, explanation=str(reason)) if reason else None
-    )
-    return _outcome(expected, outcome, tool_invocation_result=invocation_result, **observed)
+def _failed_action(note: str, **observed: Any) -> GoldenExpectationOutcome:
+    """The outcome of an action that no expectation names."""
+    expected = GoldenExpectation(note=note)
+    return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, **observed)
 
 
-def _of_variables(
-    expected: GoldenExpectation, expected_variables: Json, state: Json | None
-) -> GoldenExpectationOutcome:
-    if not expected_variables:  # there is nothing to compare
-        return _outcome(expected, Outcome.SKIPPED)
+def _explained(outcome: Outcome, reason: Wording, **observed: Proto | None) -> JsonObject:
+    """The fields of an outcome whose reason has no field of its own."""
+    result = ToolInvocationResult(outcome=outcome, explanation=str(reason)) if reason else None
+    return {"outcome": outcome, "tool_invocation_result": result, **observed}
+
+
+def _of_variables(expected: Json, state: Json | None) -> Json:
+    if not expected:  # there is nothing to compare
+        return SKIPPED
     if state is None:
-        return _explained(expected, passed=None, reason=Sentence("ces_variables_unrecorded"))
-    wrong_names = [
-        name
-        for name, value in expected_variables.items()
+        return _explained(UNKNOWN, Sentence("ces_variables_unrecorded"))
+    differences = [
+        _difference(name, value, state)
+        for name, value in expected.items()
         if not compare.same(value, state.get(name, json_match.MISSING))
     ]
-    differences = (_difference(name, expected_variables[name], state) for name in wrong_names)
-    return _explained(expected, passed=not wrong_names, reason="; ".join(differences))
+    return _explained(outcome_of(passed=not differences), "; ".join(differences))
 
 
 def _difference(name: str, expected: object, actual: Json) -> str:
@@ -961,8 +927,9 @@ def _scenario_result(
     )
     ratings = tuple(filter(None, claims))
     kinds = {outcome.outcome for outcome in outcomes}
-    is_known = plan.compares_scenario and UNKNOWN not in kinds
-    satisfied = Outcome.FAIL not in kinds if is_known else None
+    satisfied = None
+    if plan.compares_scenario and UNKNOWN not in kinds:
+        satisfied = Outcome.FAIL not in kinds
     rating_scores = {rating.score for rating in ratings}
     completed = None
     if None not in (satisfied, goal.score, *rating_scores):
@@ -997,7 +964,7 @@ def _scenario_outcomes(
     messages = [text for invocation in actual for text in messages_of(invocation)]
     all_calls = [call for invocation in actual for call in calls_of(invocation)]
     expectations = dict(enumerate(scenario.scenario_expectations))
-    expected_calls, calls = _paired(plan, expectations, all_calls)
+    pairs = _paired(plan, expectations, all_calls)
     responses: dict[str | None, ActualResponse] = {
         response.id: response
         for invocation in reversed(actual)
@@ -1006,8 +973,7 @@ def _scenario_outcomes(
     }
     is_recorded = all(invocation.events is not None for invocation in actual)
     for step, expectation in expectations.items():
-        expected_call = expected_calls.get(step)
-        call = calls.get(step)
+        expected_call, call = pairs.get(step, (None, None))
         fields: JsonObject = {"outcome": Outcome.FAIL if is_recorded else UNKNOWN}
         if expected_call is None:
             fields = _scenario_answer(step, text_of(expectation.agent_response), messages, judge)
@@ -1120,15 +1086,14 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
         expectation = expectation_outcome.expectation or ScenarioExpectation()
         expected_call = plan.expected_call(expectation)
         observed = expectation_outcome.observed_tool_call
-        if expected_call is None:
-            is_judged = True
-            field, text = "agent_response", _excerpt(expectation.agent_response)
-        else:
-            is_judged = _is_judged(expected_call, observed.tool_call if observed else None)
-            field, text = "tool_call", min(names_of(expected_call.call))
+        field = "agent_response" if expected_call is None else "tool_call"
+        action = expectation.agent_response if expected_call is None else expected_call.call
+        is_judged = expected_call is None or _is_judged(
+            expected_call, observed.tool_call if observed else None
+        )
         yield Check(
             criterion=SIMILARITY if is_judged else EXPECTATIONS,
-            subject=Sentence("ces_expected", field, text),
+            subject=Sentence("ces_expected", field, _summary(action)),
             outcome=expectation_outcome.outcome,
         )
     if plan.judges_hallucination(None):
@@ -1147,14 +1112,8 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 
 def _observed_text(outcome: GoldenExpectationOutcome) -> str:
     """What the agent did, in words."""
-    match getattr(outcome, shapes.present_field(outcome), None):
-        case ToolCall() as call:
-            return ", ".join(sorted(names_of(call)))
-        case AgentTransfer(target_agent=agent):
-            return agent.rpartition("/")[2]
-        case Message() as message:
-            return text_of(message)[:300]
-    return ""
+    observed = getattr(outcome, shapes.present_field(outcome), None)
+    return text_of(observed)[:300] if isinstance(observed, Message) else _summary(observed)
 
 
 def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:
@@ -1164,25 +1123,24 @@ def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool
 
 def described(expected: GoldenExpectation) -> str:
     """The expectation in words: its note, or a short description."""
-    if expected.note:
-        return expected.note
     field = shapes.present_field(expected)
-    match getattr(expected, field, None):
-        case ToolCall() | ToolResponse() as tool:
-            text = min(names_of(tool), key=len)
-        case Message() as message:
-            text = _excerpt(message)
+    return expected.note or str(
+        Sentence("ces_expected", field, _summary(getattr(expected, field, None)))
+    )
+
+
+def _summary(action: object) -> str:
+    """The tool, the words, the agent or the variables of an action."""
+    match action:
+        case ToolCall() | ToolResponse():
+            return min(names_of(action), key=len)
+        case Message():
+            return repr(text_of(action)[:200])
         case AgentTransfer(target_agent=agent):
-            text = agent.rpartition("/")[2]
-        case Mapping() as variables:
-            text = ", ".join(variables)
-        case _:
-            text = ""
-    return str(Sentence("ces_expected", field, text))
-
-
-def _excerpt(message: Message | None) -> str:
-    return repr(text_of(message)[:200])
+            return agent.rpartition("/")[2]
+        case Mapping():
+            return ", ".join(action)
+    return ""
 
 
 def status(checks: Iterable[Check]) -> Outcome | None:

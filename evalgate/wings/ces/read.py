@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from posixpath import basename, dirname
@@ -23,9 +24,9 @@ from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass, grouped
+from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member
 from . import cxas, shapes
-from .cxas import Conversations, Simulations, ToolTests
+from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTest, ToolTests
 from .shapes import (
     Evaluation,
     EvaluationDataset,
@@ -268,7 +269,7 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if kind is Kind.APP:
         app = reader.app(raw)
     elif kind in CXAS:
-        reader.of_cxas(raw, CXAS[kind])
+        reader.of_cxas(raw, kind)
     else:
         reader.resource(raw, (), kind)
     return Reading(
@@ -350,34 +351,32 @@ class _Reader:
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
 
-    def of_cxas(self, raw: JsonObject, shape: type[Proto]) -> None:
-        """Read a file for `cxas`."""
+    def of_cxas(self, raw: JsonObject, kind: Kind) -> None:
+        """Read a file for `cxas`: one list, under the key that is required."""
+        shape = CXAS[kind]
         document = self.message(shape, raw, ())
-        if isinstance(document, Conversations):
-            for number, conversation in enumerate(document.conversations):
-                path = ("conversations", number)
-                self._note_prompts((*document.common_expectations, *conversation.expectations))
-                evaluation = cxas.golden_of(conversation, document)
-                assert evaluation.golden is not None
-                for turn_number, turn in enumerate(evaluation.golden.turns):
-                    _check_turn(turn, _TurnSpot(self._problems, (*path, "turns", turn_number)))
-                self._add(Kind.CONVERSATIONS, path, evaluation)
-        elif isinstance(document, Simulations):
-            for number, simulation in enumerate(document.evals):
-                path = ("evals", number)
-                for step_number, step in enumerate(simulation.steps):
-                    if not step.goal and not step.static_utterance:
-                        spot = Spot(self._problems, (*path, "steps", step_number))
-                        spot.error("missing-key", "`goal` or `static_utterance` is missing")
-                self._note_prompts(simulation.expectations)
-                self._add(Kind.SIMULATIONS, path, simulation)
-        elif isinstance(document, ToolTests):
-            for number, test in enumerate(document.tests):
-                checks = test.expectations
-                if checks is None or not (checks.response or checks.variables):
-                    message = "the test expects nothing of the tool"
-                    Spot(self._problems, ("tests", number)).warning("ces-turn", message)
-                self._add(Kind.TOOL_TESTS, ("tests", number), test)
+        (key,) = shape.required
+        for number, entry in enumerate(getattr(document, key, ())):
+            spot = Spot(self._problems, (key, number))
+            resource = entry
+            match entry:
+                case Conversation():
+                    self._note_prompts((*document.common_expectations, *entry.expectations))
+                    resource = cxas.golden_of(entry, document)
+                    assert resource.golden is not None
+                    for turn_number, turn in enumerate(resource.golden.turns):
+                        path = (*spot.path, "turns", turn_number)
+                        _check_turn(turn, _TurnSpot(self._problems, path))
+                case Simulation():
+                    self._note_prompts(entry.expectations)
+                    for step_number, step in enumerate(entry.steps):
+                        if not step.goal and not step.static_utterance:
+                            message = "`goal` or `static_utterance` is missing"
+                            spot.at("steps", step_number).error("missing-key", message)
+                case ToolTest(expectations=checks):
+                    if checks is None or not (checks.response or checks.variables):
+                        spot.warning("ces-turn", "the test expects nothing of the tool")
+            self._add(kind, spot.path, resource)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:
         self.prompts |= {cxas.expectation_id(prompt): prompt for prompt in prompts}
@@ -393,26 +392,19 @@ class _Reader:
     def _with_named_expectations(self, raw: Any, path: Path) -> Any:
         """An evaluation with all expectations by name; in an export, whole expectations may stand
         in the place of names."""
-        if not isinstance(raw, dict):
-            return raw
-        evaluation = dict(raw)
-        for key in ("golden", "scenario"):
-            inputs = raw[key] if isinstance(raw.get(key), dict) else {}
-            spellings = ("evaluationExpectations", "evaluation_expectations")
-            listed = next((name for name in spellings if isinstance(inputs.get(name), list)), None)
-            if listed is None:
-                continue
+        spellings = ("evaluationExpectations", "evaluation_expectations")
+        for key, listed in itertools.product(("golden", "scenario"), spellings):
             names = []
-            for number, expectation in enumerate(inputs[listed]):
-                if isinstance(expectation, dict):
-                    expectation_path = (*path, key, listed, number)
-                    resource = self.resource(expectation, expectation_path, Kind.EXPECTATION)
-                    if resource is not None:
-                        names.append(resource.name or resource.title)
-                else:
+            for number, expectation in enumerate(elements(member(raw, key), listed)):
+                if not isinstance(expectation, dict):
                     names.append(expectation)
-            evaluation[key] = {**inputs, listed: names}
-        return evaluation
+                elif resource := self.resource(
+                    expectation, (*path, key, listed, number), Kind.EXPECTATION
+                ):
+                    names.append(resource.name or resource.title)
+            if elements(member(raw, key), listed):
+                raw = {**raw, key: {**raw[key], listed: names}}
+        return raw
 
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
         """The message at `path`; None if it is absent, or has an error, which is reported."""

@@ -25,7 +25,7 @@ from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
-from . import compare, edit, format as ces_format, read, shapes
+from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
     APP_NAME,
@@ -148,11 +148,11 @@ class Resources:
                 raise Refused(
                     "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
                 )
-            users = []
-            for user in library.of(Kind.DATASET, Kind.EVALUATION):
-                user_kind, names, _ = read.references_of(user.message)
-                if user_kind is kind and any(self._is_called(resource, name) for name in names):
-                    users.append(user)
+            users = [
+                user
+                for user in library.of(Kind.DATASET, Kind.EVALUATION)
+                if resource in self._resolve(library, user.message)
+            ]
             if users and not force:
                 user_names = words.listed([self.name_of(user) for user in users])
                 raise Refused(
@@ -160,7 +160,9 @@ class Resources:
                     f"{user_names} refers to it; `force` drops the references",
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {user.file: self._without_references(user, resource) for user in users}
+            texts: Texts = {
+                user.file: self._without_references(library, user, resource) for user in users
+            }
             texts[resource.file] = (self.source(resource.file).text, None)
             self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
@@ -193,7 +195,7 @@ class Resources:
         """All current files with all of their problems, including those between files."""
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
-        kinds: dict[str, Kind | None] = dict.fromkeys(ces_format.FORMAT.find(tree))
+        kinds: dict[str, Kind | None] = dict.fromkeys(cases.FORMAT.find(tree))
         for kind in (Kind.RESULT, Kind.RUN):
             paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
             kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
@@ -201,7 +203,7 @@ class Resources:
         return read.with_problems(readings)
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
-        text = plain.decode(tree.read(file, largest=ces_format.LARGEST_BYTES), file=file)
+        text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
         if isinstance(text, Problem):
             return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
         last_text, reading = self._readings.get(file, ("", None))
@@ -332,10 +334,6 @@ class Resources:
             )
         return new_text
 
-    def _is_called(self, resource: Resource, reference: str) -> bool:
-        last_part = reference.rpartition("/")[2]
-        return not {reference, last_part}.isdisjoint(self._names(resource))
-
     def _change(
         self, resource: Resource, texts: Texts, relaxations: tuple[str, ...]
     ) -> WaitingChange:
@@ -343,13 +341,16 @@ class Resources:
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
-    def _without_references(self, user: Resource, resource: Resource) -> tuple[str, str]:
+    def _without_references(
+        self, library: Library, user: Resource, resource: Resource
+    ) -> tuple[str, str]:
         """The text of a file, before and after the references to a resource are removed."""
         old = user.content
         new = json.loads(json.dumps(old))
         *within, key = read.references_of(user.message)[2]
         holder = new[within[0]] if within else new
-        holder[key] = [name for name in holder[key] if not self._is_called(resource, name)]
+        targets = zip(holder[key], self._resolve(library, user.message), strict=True)
+        holder[key] = [name for name, target in targets if target != resource]
         if not holder[key]:
             del holder[key]
         text = self.source(user.file).text

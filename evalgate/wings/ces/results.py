@@ -1,5 +1,6 @@
 """The results of a run in the form of the API: EvaluationResult, EvaluationRun, latency report,
-metrics by version, and the file with all of them beside results.json.
+metrics by version, and the file with all of them beside results.json; and the outcomes of CES's
+platform, of evaluations that it ran, alongside evalgate's outcomes for the same conversations.
 
 Unknown values are omitted: a run without a status is ERROR, and no mean includes missing scores."""
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from evalgate.model import (
-    AgentFailure,
     Case,
     FailureKind,
     GradedTrial,
@@ -24,10 +26,11 @@ from evalgate.model import (
     cases_of,
 )
 from evalgate.reports import Renderer
+from evalgate.text import markdown, plain
 from evalgate.values import JsonObject, frozen_dataclass, grouped
 from . import criteria, outcomes
 from .cxas import TRANSFER
-from .outcomes import Plan, tool_name
+from .outcomes import Check, Plan, tool_name
 from .shapes import (
     AggregatedMetrics,
     ErrorType,
@@ -66,100 +69,73 @@ _ERRORS = {
 """All other failures are runtime failures."""
 
 
-@frozen_dataclass
-class Measured:
-    """One run of a plan's evaluation: the agent's turns, and the evaluation's result.
-
-    `status` None: unknown, for example because a judge was unreachable; `reason` explains it.
-    `number` counts the runs of one evaluation from 1."""
-
-    plan: Plan
-    result: GoldenResult | ScenarioResult | None = None
-    status: Outcome | None = None
-    turns: tuple[Invocation, ...] = ()
-    failure: AgentFailure | None = None
-    reason: str = ""
-    number: int = 1
-    method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
-
-
-# --- results --------------------------------------------------------------------------------------
-
-
-def result_of(measured: Measured, batch: EvaluationRun) -> EvaluationResult:
-    """The result of one run of one evaluation. `batch`: its run, with name, time and version."""
-    plan = measured.plan
-    failure = measured.failure
-    status = measured.status if failure is None else None
-    error_type = ErrorType.METRIC_CALCULATION_FAILURE
-    message = measured.reason or "an outcome is unknown"
-    if failure is not None:
-        error_type = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
-        message = failure.message
-    error = EvaluationErrorInfo(error_type=error_type, error_message=message)
+def result_of(
+    plan: Plan,
+    batch: EvaluationRun,
+    *,
+    number: int = 1,
+    status: Outcome | None = None,
+    error: EvaluationErrorInfo | None = None,
+    **content: Any,
+) -> EvaluationResult:
+    """The result of one run of a plan's evaluation, number `number` of `batch`, which has a name, a
+    time and a version. `status` None: unknown, for example because a judge was unreachable; `error`
+    explains it. `content`: further fields."""
     thresholds = plan.effective_thresholds
     return EvaluationResult(
-        name=f"{plan.name}/results/{batch.name.rpartition('/')[2]}-{measured.number}",
+        name=f"{plan.name}/results/{batch.name.rpartition('/')[2]}-{number}",
         display_name=f"{plan.evaluation.display_name} result - {batch.create_time}",
         create_time=batch.create_time,
         evaluation_status=status or Outcome(0),
         execution_state=ExecutionState.COMPLETED if status else ExecutionState.ERROR,
-        error_info=None if status else error,
+        error_info=error,
         evaluation_run=batch.name,
         app_version=batch.app_version,
         app_version_display_name=batch.app_version_display_name,
         evaluation_metrics_thresholds=thresholds if thresholds.json() else None,
-        golden_run_method=measured.method,
-        **_outcomes(measured),
+        **content,
     )
 
 
-def _outcomes(measured: Measured) -> JsonObject:
-    """The field of the result with the outcomes and their known times."""
-    outcomes = measured.result
-    app = measured.plan.app
-    if outcomes is None:
-        return {}
-    if isinstance(outcomes, ScenarioResult):
-        return {"scenario_result": outcomes.model_copy(update=_latency_fields(measured.turns, app))}
-    replays = list(outcomes.turn_replay_results)
-    for number, turn in enumerate(measured.turns[: len(replays)]):
+def timed(
+    content: GoldenResult | ScenarioResult, turns: Sequence[Invocation], app: str
+) -> JsonObject:
+    """The field of a result with the outcomes and their pairs times."""
+    if isinstance(content, ScenarioResult):
+        return {"scenario_result": content.model_copy(update=_latency_fields(turns, app))}
+    replays = list(content.turn_replay_results)
+    for number, turn in enumerate(turns[: len(replays)]):
         latency = _seconds_text(turn.timings.total_s) if turn.timings else None
         update = {"turn_latency": latency, **_latency_fields([turn], app)}
         replays[number] = replays[number].model_copy(update=update)
     all_replays = {"turn_replay_results": tuple(replays)}
-    return {"golden_result": outcomes.model_copy(update=all_replays)}
+    return {"golden_result": content.model_copy(update=all_replays)}
 
 
-def _latency_fields(turns: Sequence[Invocation], app: str) -> JsonObject:
+def _latency_fields(turns: Iterable[Invocation], app: str) -> JsonObject:
+    """Durations of the calls of tools and models, in order."""
     tool_calls: list[ToolCallLatency] = []
     spans: list[SpanLatency] = []
-    for kind, name, seconds in _call_seconds(turns):
-        latency = _seconds_text(seconds)
-        span = SpanLatency(type=SpanType.LLM, model=name, execution_latency=latency)
-        if kind == "tool":
-            tool = tool_name(name, app)
-            fields: JsonObject = {"display_name": name, "execution_latency": latency}
+    calls = (call for turn in turns if turn.timings for call in turn.timings.calls or ())
+    for call in calls:
+        latency = _seconds_text(call.seconds)
+        if call.kind == "model":
+            model = SpanLatency(type=SpanType.LLM, model=call.name, execution_latency=latency)
+            spans.append(model)
+        elif call.name != TRANSFER:
+            tool = tool_name(call.name, app)
+            fields: JsonObject = {"display_name": call.name, "execution_latency": latency}
             tool_calls.append(ToolCallLatency(tool=tool, **fields))
-            span = SpanLatency(type=SpanType.TOOL, resource=tool, **fields)
-        spans.append(span)
+            spans.append(SpanLatency(type=SpanType.TOOL, resource=tool, **fields))
     return {"tool_call_latencies": tuple(tool_calls), "span_latencies": tuple(spans)}
-
-
-def _call_seconds(turns: Iterable[Invocation]) -> Iterator[tuple[str, str, float]]:
-    """Durations of the calls of tools and models, in order: kind, name, seconds."""
-    for turn in turns:
-        for call in turn.timings.calls if turn.timings else ():
-            if call.name != TRANSFER:
-                yield call.kind, call.name, call.seconds
 
 
 def _seconds_text(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}s"
 
 
-def _seconds(duration: str | None) -> float | None:
-    return float(duration.removesuffix("s")) if duration else None
+def _seconds(duration: str) -> float:
+    return float(duration.removesuffix("s"))
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -171,19 +147,19 @@ def evaluation_of(result: EvaluationResult) -> str:
 
 
 def run_of(
-    measured: Sequence[Measured], batch: EvaluationRun
-) -> tuple[EvaluationRun, list[EvaluationResult]]:
-    """The run of some evaluations, and the result of each. `batch`: its name, time and version."""
-    results = [result_of(measurement, batch) for measurement in measured]
+    measured: Sequence[tuple[Plan, EvaluationResult]], batch: EvaluationRun
+) -> EvaluationRun:
+    """The run of some evaluations with these results. `batch`: its name, time and version."""
+    results = [result for _, result in measured]
     by_evaluation = grouped((evaluation_of(result), result) for result in results)
-    kinds = frozenset(measurement.plan.evaluation.golden is not None for measurement in measured)
+    kinds = frozenset(plan.evaluation.golden is not None for plan, _ in measured)
     counts = _counts(results)
-    methods = {measurement.method for measurement in measured} - {GoldenRunMethod(0)}
-    evaluation_run = EvaluationRun(
+    methods = {result.golden_run_method for result in results} - {GoldenRunMethod(0)}
+    return EvaluationRun(
         name=batch.name,
         display_name=f"run - {batch.create_time}",
         create_time=batch.create_time,
-        evaluation_results=tuple(evaluation_result.name for evaluation_result in results),
+        evaluation_results=tuple(result.name for result in results),
         evaluations=tuple(by_evaluation),
         evaluation_type=_TYPES.get(kinds, EvaluationType.MIXED),
         state=EvaluationRunState.COMPLETED,
@@ -196,10 +172,9 @@ def run_of(
         app_version=batch.app_version,
         app_version_display_name=batch.app_version_display_name,
         golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
-        run_count=max((measurement.number for measurement in measured), default=0),
-        latency_report=latency_report(measured, batch.name.partition("/evaluationRuns/")[0]),
+        run_count=max(map(len, by_evaluation.values()), default=0),
+        latency_report=latency_report(results),
     )
-    return evaluation_run, results
 
 
 _TYPES = {frozenset({True}): EvaluationType.GOLDEN, frozenset({False}): EvaluationType.SCENARIO}
@@ -221,33 +196,49 @@ def _counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
     }
 
 
-def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
+def _parts_of(results: Iterable[EvaluationResult]) -> list[TurnReplayResult | ScenarioResult]:
+    """The parts of results that have durations: the turns of goldens, and scenarios."""
+    parts: list[TurnReplayResult | ScenarioResult] = []
+    for result in results:
+        if result.golden_result is not None:
+            parts += result.golden_result.turn_replay_results
+        elif result.scenario_result is not None:
+            parts.append(result.scenario_result)
+    return parts
+
+
+def latency_report(results: Iterable[EvaluationResult]) -> LatencyReport:
     """The percentiles of durations over all sessions."""
-    sessions = [measurement.turns for measurement in measured if measurement.turns]
-    turns = [turn for session in sessions for turn in session]
-    calls = list(_call_seconds(turns))
-    tools, models = (
-        _grouped((name, seconds) for call_kind, name, seconds in calls if call_kind == kind)
-        for kind in ("tool", "model")
+    sessions = [parts for result in results if (parts := _parts_of([result]))]
+    spans = [span for parts in sessions for part in parts for span in part.span_latencies]
+    tools = _grouped(
+        ((span.display_name, span.resource), span.execution_latency)
+        for span in spans
+        if span.resource is not None
+    )
+    models = _grouped(
+        ((span.model,), span.execution_latency) for span in spans if span.model is not None
     )
     return LatencyReport(
         tool_latencies=tuple(
             ToolLatency(
-                tool=tool_name(name, app),
-                tool_display_name=name,
-                latency_metrics=_latency_metrics(seconds),
+                tool=tool, tool_display_name=name, latency_metrics=_latency_metrics(durations)
             )
-            for name, seconds in tools.items()
+            for (name, tool), durations in tools.items()
         ),
         llm_call_latencies=tuple(
-            LlmCallLatency(model=model, latency_metrics=_latency_metrics(seconds))
-            for model, seconds in models.items()
+            LlmCallLatency(model=model, latency_metrics=_latency_metrics(durations))
+            for (model,), durations in models.items()
         ),
         session_count=len(sessions),
     )
 
 
-def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+def _grouped(
+    durations: Iterable[tuple[tuple[str, ...], str | None]],
+) -> dict[tuple[str, ...], list[float]]:
+    """The known durations in seconds by the names of what took them."""
+    pairs = ((key, _seconds(duration)) for key, duration in durations if duration)
     return dict(sorted(grouped(pairs).items()))
 
 
@@ -271,30 +262,23 @@ def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> Agg
     metrics = []
     for version, results in by_version.items():
         counts = _counts(results)
-        turns = [
-            turn
-            for result in results
-            if result.golden_result is not None
-            for turn in result.golden_result.turn_replay_results
-        ]
-        scenarios = [
-            result.scenario_result for result in results if result.scenario_result is not None
-        ]
         metrics.append(
             MetricsByAppVersion(
                 app_version_id=version,
                 pass_count=counts["passed_count"],
                 fail_count=counts["failed_count"],
-                **_metrics(turns, scenarios),
+                **_metrics(_parts_of(results)),
             )
         )
     return AggregatedMetrics(metrics_by_app_version=tuple(metrics))
 
 
-def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
+def _metrics(parts: Sequence[TurnReplayResult | ScenarioResult]) -> JsonObject:
     """The lists in the metrics of a version."""
+    turns = [part for part in parts if isinstance(part, TurnReplayResult)]
     ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
-    ratings += [rating for scenario in scenarios for rating in scenario.hallucination_result]
+    for part in parts:
+        ratings += part.hallucination_result if isinstance(part, ScenarioResult) else ()
     claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
     similarities = [
         outcome.semantic_similarity_result.score
@@ -303,36 +287,32 @@ def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResu
         if outcome.semantic_similarity_result
         and outcome.semantic_similarity_result.score is not None
     ]
-    calls = [latency for turn in turns for latency in turn.tool_call_latencies]
-    calls += [latency for scenario in scenarios for latency in scenario.tool_call_latencies]
     by_tool = _grouped(
-        (latency.tool, seconds)
-        for latency in calls
-        if (seconds := _seconds(latency.execution_latency)) is not None
+        ((latency.tool,), latency.execution_latency)
+        for part in parts
+        for latency in part.tool_call_latencies
     )
-    durations = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
+    durations = [_seconds(turn.turn_latency) for turn in turns if turn.turn_latency]
     return {
         "tool_metrics": tuple(_tool_metrics(turns)),
-        "semantic_similarity_metrics": (
-            SemanticSimilarityMetrics(score=statistics.fmean(similarities)),
-        )
-        if similarities
-        else (),
-        "hallucination_metrics": (HallucinationMetrics(score=statistics.fmean(claims)),)
-        if claims
-        else (),
-        "tool_call_latency_metrics": tuple(
-            ToolCallLatencyMetrics(
-                tool=tool, average_latency=_seconds_text(statistics.fmean(seconds))
-            )
-            for tool, seconds in by_tool.items()
-        ),
-        "turn_latency_metrics": (
-            TurnLatencyMetrics(average_latency=_seconds_text(statistics.fmean(durations))),
-        )
-        if durations
-        else (),
+        "semantic_similarity_metrics": [
+            SemanticSimilarityMetrics(score=mean) for mean in _mean(similarities)
+        ],
+        "hallucination_metrics": [HallucinationMetrics(score=mean) for mean in _mean(claims)],
+        "tool_call_latency_metrics": [
+            ToolCallLatencyMetrics(tool=tool, average_latency=_seconds_text(mean))
+            for (tool,), seconds in by_tool.items()
+            for mean in _mean(seconds)
+        ],
+        "turn_latency_metrics": [
+            TurnLatencyMetrics(average_latency=_seconds_text(mean)) for mean in _mean(durations)
+        ],
     }
+
+
+def _mean(values: Sequence[float]) -> list[float]:
+    """The mean; empty without values."""
+    return [statistics.fmean(values)] if values else []
 
 
 def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
@@ -366,9 +346,12 @@ def render(report: Report) -> str:
     for side, run in (("base", report.base), ("head", report.run)):
         if run is None:
             continue
-        for evaluation_run, evaluation_results in _of_run(run, side):
+        trials = measured_trials(run, side)
+        by_app = grouped((plan.app, (plan, result)) for _, _, plan, result in trials)
+        for app, measured in by_app.items():
+            evaluation_run = run_of(measured, _run_of_app(run, side, app))
             document["evaluationRuns"].append(evaluation_run.json())
-            for result in evaluation_results:
+            for _, result in measured:
                 document["evaluationResults"].append(result.json())
                 pairs.append((evaluation_of(result), (_version(run, side), result)))
     document["aggregatedMetrics"] = {
@@ -378,31 +361,30 @@ def render(report: Report) -> str:
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
-    """A run of the API for each app."""
-    by_app = grouped(
-        (measurement.plan.app, measurement) for _, _, measurement in measured_trials(run)
+def _run_of_app(run: Run, side: str, app: str) -> EvaluationRun:
+    """The name, the time and the version of a run of an app."""
+    created = run.started_at.replace("+00:00", "Z")
+    run_id = f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}"
+    return EvaluationRun(
+        name=f"{app}/evaluationRuns/{run_id}",
+        create_time=created,
+        app_version=f"{app}/versions/{_version(run, side)}",
+        app_version_display_name=run.commit,
     )
-    for app, measured in by_app.items():
-        created = run.started_at.replace("+00:00", "Z")
-        run_id = f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}"
-        batch = EvaluationRun(
-            name=f"{app}/evaluationRuns/{run_id}",
-            create_time=created,
-            app_version=f"{app}/versions/{_version(run, side)}",
-            app_version_display_name=run.commit,
-        )
-        yield run_of(measured, batch)
 
 
-def measured_trials(run: Run) -> Iterator[tuple[GradedTrial, Transcript | None, Measured]]:
-    """Each first trial of a CES evaluation, with its outcomes."""
+def measured_trials(
+    run: Run, side: str
+) -> Iterator[tuple[GradedTrial, Transcript | None, Plan, EvaluationResult]]:
+    """Each first trial of a CES evaluation, with its result."""
     cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
             transcript = run.transcripts(trial.key)
-            yield trial, transcript, _measured(case, trial, transcript)
+            plan = Plan.model_validate(case.ces)
+            batch = _run_of_app(run, side, plan.app)
+            yield trial, transcript, plan, _measured(plan, batch, case, trial, transcript)
 
 
 def _version(run: Run, side: str) -> str:
@@ -411,36 +393,160 @@ def _version(run: Run, side: str) -> str:
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
-def _measured(case: Case, trial: GradedTrial, transcript: Transcript | None) -> Measured:
-    """A trial with its outcomes by turn and expectation."""
-    plan = Plan.model_validate(case.ces)
-    common_fields: JsonObject = {"plan": plan, "number": trial.key.number + 1}
+def _measured(
+    plan: Plan, batch: EvaluationRun, case: Case, trial: GradedTrial, transcript: Transcript | None
+) -> EvaluationResult:
+    """The result of a trial, by turn and expectation."""
+    number = trial.key.number + 1
     if trial.failure is not None or transcript is None:
         lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
-        return Measured(**common_fields, failure=trial.failure or lost)
+        failure = trial.failure or lost
+        error_type = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
+        error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
+        return result_of(plan, batch, number=number, error=error)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    result = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
+    content = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
     grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
-    status = outcomes.status(outcomes.checks(plan, result))
+    status = outcomes.status(outcomes.checks(plan, content))
     if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
         status = None
+    method = GoldenRunMethod(0)
     if plan.turns:  # a single turn has no turn before it
         is_stable = transcript.isolated or len(plan.turns) == 1
-        common_fields["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
-    return Measured(
-        **common_fields,
-        result=result,
+        method = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
+    error = EvaluationErrorInfo(
+        error_type=ErrorType.METRIC_CALCULATION_FAILURE,
+        error_message="; ".join(lacking) or "an outcome is unknown",
+    )
+    return result_of(
+        plan,
+        batch,
+        number=number,
         status=status,
-        turns=transcript.invocations,
-        reason="; ".join(lacking),
+        error=None if status else error,
+        golden_run_method=method,
+        **timed(content, transcript.invocations, plan.app),
     )
 
 
-RENDERER = Renderer(
-    name="ces",
-    file_name=FILE,
-    summary="runs, results and metrics of CES evaluations, as CES's API has them",
-    render=render,
+# --- evalgate's outcomes beside the platform's ---------------------------------------------------
+
+MOST = 50
+"""The most differences in the list."""
+_EVALUATION = "evaluations"
+_ROWS = {
+    outcomes.EXPECTATIONS: "calls, transfers, variables, literal answers",
+    outcomes.SIMILARITY: "answers by meaning",
+    outcomes.HALLUCINATION: "claims of a turn",
+    outcomes.NAMED: "evaluation expectations",
+    outcomes.GOAL: "goals of users",
+}
+_AGREE = ("both pass", "both fail")
+_DIFFER = ("only CES passes", "only evalgate passes")
+_OPEN = "undecided"
+_COLUMNS = {
+    (Outcome.PASS, Outcome.PASS): _AGREE[0],
+    (Outcome.FAIL, Outcome.FAIL): _AGREE[1],
+    (Outcome.PASS, Outcome.FAIL): _DIFFER[0],
+    (Outcome.FAIL, Outcome.PASS): _DIFFER[1],
+}
+
+
+@frozen_dataclass
+class OutcomePair:
+    """The outcomes of the platform and of evalgate for one check. `row`, `column`: in the table;
+    `where`: the trial, turn and subject; `reasons`: in the order of the sides."""
+
+    row: str
+    where: str
+    column: str
+    reasons: tuple[str, str] = ("", "")
+
+
+def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
+    """The outcomes of one side, without evaluations that the platform did not finish."""
+    for trial, transcript, plan, measured in measured_trials(run, side):
+        if transcript is None or transcript.platform is None:
+            continue
+        result = EvaluationResult.model_validate(transcript.platform)
+        statuses = (result.evaluation_status, measured.evaluation_status)
+        yield OutcomePair(
+            row=_EVALUATION, where=str(trial.key), column=_COLUMNS.get(statuses, _OPEN)
+        )
+        checks, own_checks = (
+            _by_subject(outcomes.checks(plan, content)) if content else {}
+            for content in (_content_of(result), _content_of(measured))
+        )
+        for key, check in checks.items():
+            if key in own_checks and transcript.invocations:
+                own_check = own_checks[key]
+                yield OutcomePair(
+                    row=_ROWS[check.criterion],
+                    where=f"{trial.key}, turn {check.turn or 'any'}: {check.subject}",
+                    column=_COLUMNS.get((check.outcome, own_check.outcome), _OPEN),
+                    reasons=(check.explanation, own_check.explanation),
+                )
+
+
+def _content_of(result: EvaluationResult) -> GoldenResult | ScenarioResult | None:
+    return result.golden_result or result.scenario_result
+
+
+def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
+    """The checks by their subject; equal subjects get a number."""
+    counts: Counter[tuple[str, int | None, str]] = Counter()
+    by_subject = {}
+    for check in checks:
+        key = (check.criterion, check.turn, str(check.subject))
+        by_subject[*key, counts[key]] = check
+        counts[key] += 1
+    return by_subject
+
+
+def render_agreement(report: Report) -> str:
+    """The table of outcomes and the list of differences; "" if the platform judged nothing."""
+    sides = (("head", report.run), ("base", report.base))
+    all_pairs = [(side, pair) for side, run in sides if run for pair in pairs(run, side)]
+    if not all_pairs:
+        return ""
+    columns = (*_AGREE, *_DIFFER, _OPEN)
+    lines = ["", f"| CES and evalgate | {' | '.join(columns)} | agree |", "| --- |" + " ---: |" * 6]
+    for row in (_EVALUATION, *_ROWS.values()):
+        counts = Counter(pair.column for _, pair in all_pairs if pair.row == row)
+        if counts:
+            cells = [str(counts[column]) for column in columns]
+            agreeing = sum(counts[column] for column in _AGREE)
+            decided_count = counts.total() - counts[_OPEN]
+            share = f"{agreeing / decided_count:.0%}" if decided_count else ""
+            lines.append(f"| {' | '.join((row, *cells, share))} |")
+    differing = [(side, pair) for side, pair in all_pairs if pair.column in _DIFFER]
+    lines.append("")
+    for side, pair in differing[:MOST]:
+        reasons = [
+            f"{who}: {plain.clip(plain.one_line(reason), 200)}"
+            for who, reason in zip(("CES", "evalgate"), pair.reasons, strict=True)
+            if reason
+        ]
+        where = markdown.code(plain.clip(plain.one_line(pair.where), 200))
+        lines.append(f"- {side} {where}: {markdown.prose('. '.join([pair.column, *reasons]))}")
+    if len(differing) > MOST:
+        lines.append(f"- and {len(differing) - MOST} more")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+RENDERERS = (
+    Renderer(
+        name="ces",
+        file_name=FILE,
+        summary="runs, results and metrics of CES evaluations, as CES's API has them",
+        render=render,
+    ),
+    Renderer(
+        name="ces-agreement",
+        file_name="ces-agreement.md",
+        summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
+        render=render_agreement,
+    ),
 )

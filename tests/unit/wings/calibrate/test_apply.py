@@ -16,7 +16,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
-from evalgate.wings.calibrate import apply
+from evalgate.wings.calibrate import agreement
 
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
@@ -36,12 +36,12 @@ def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
     settled = judges.settle_suites(
         [own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice)
     )
-    return [(each.code, each.severity) for each in apply.find_problems(choice, settled)]
+    return [(each.code, each.severity) for each in agreement.find_problems(choice, settled)]
 
 
 def write(root: Path, *calibrations: object) -> None:
     made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", criteria=calibrations)  # type: ignore[arg-type]  # each is one
-    (root / "calibration.json").write_text(apply.render(made))
+    (root / "calibration.json").write_text(agreement.render_file(made))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_hint_names_the_labels_and_the_file(tmp_path: Path) -> None:
     own = dataclasses.replace(
         suite(case("c")), criteria=(criteria.with_facts(CriterionUse(name=MATCH, threshold=0.5)),)
     )
-    (problem,) = apply.find_problems(
+    (problem,) = agreement.find_problems(
         choice, judges.settle_suites([own], judges.defaults_of(choice))
     )
     assert (

@@ -30,8 +30,8 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS
 from evalgate.results.file import Stored
-from evalgate.wings.calibrate import calibrate, evidence, labels
-from evalgate.wings.calibrate.evidence import LabelledItem
+from evalgate.wings.calibrate import calibrate, labels
+from evalgate.wings.calibrate.labels import LabelledItem
 
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"
@@ -109,7 +109,7 @@ def evidence_of(
     for key, uses in (suites or {KEY: USES}).items():
         for each in uses:
             by_name.setdefault(each.name, {})[key] = each
-    return Found(*evidence.find_items(read(*lines), uses=by_name, stored=stored(), deviations=OURS))
+    return Found(*labels.find_items(read(*lines), uses=by_name, stored=stored(), deviations=OURS))
 
 
 def test_only_the_labelled_turn_is_asked_about() -> None:

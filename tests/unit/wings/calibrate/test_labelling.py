@@ -30,7 +30,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.model.deviations import under
-from evalgate.wings.calibrate import evidence as calibration_evidence
+from evalgate.wings.calibrate import labels as calibration_labels
 
 GOLDEN = {"golden": {"turns": [ces_evidence.turn(ces_evidence.says("hello"))]}}
 CALLED = ces_evidence.did("seven", ToolCall(name="look"))
@@ -181,7 +181,7 @@ def test_the_verdict_in_a_grade(
     passed: bool | None,
     words: str,
 ) -> None:
-    found, _, message = calibration_evidence.read_grade(grade, verdicts, turn=turn, subject=subject)
+    found, _, message = calibration_labels.read_grade(grade, verdicts, turn=turn, subject=subject)
     assert found is passed
     assert words in message
 
@@ -189,10 +189,10 @@ def test_the_verdict_in_a_grade(
 def test_rubrics_are_known_by_id_and_by_text() -> None:
     use = CriterionUse(name=ABLE[1], threshold=0.5, options=by_model(ABLE[1]))
     own = dataclasses.replace(case("c"), rubrics=(Rubric(rubric_id="short", text="It is short."),))
-    known = calibration_evidence.rubrics_of(use, TrialView(case=own, actual=(), expected=None))
-    assert calibration_evidence.text_of_rubric("kind", known) == "It is kind."
-    assert calibration_evidence.text_of_rubric("It is  short.", known) == "It is short."
-    assert calibration_evidence.text_of_rubric("It is blue.", known) is None
+    known = calibration_labels.rubrics_of(use, TrialView(case=own, actual=(), expected=None))
+    assert calibration_labels.text_of_rubric("kind", known) == "It is kind."
+    assert calibration_labels.text_of_rubric("It is  short.", known) == "It is short."
+    assert calibration_labels.text_of_rubric("It is blue.", known) is None
 
 
 def test_one_turn_is_asked_about_alone() -> None:
@@ -200,19 +200,18 @@ def test_one_turn_is_asked_about_alone() -> None:
     whole = TrialView(
         case=case("c", first, second), actual=(first, second), expected=(first, second)
     )
-    only = calibration_evidence.only_turn(whole, 2)
+    only = calibration_labels.only_turn(whole, 2)
     assert (only.actual, only.expected, only.case.conversation) == ((second,), (second,), (second,))
     assert (
-        calibration_evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected
-        is None
+        calibration_labels.only_turn(dataclasses.replace(whole, expected=None), 1).expected is None
     )
 
 
 def test_ids_and_times_do_not_make_another_turn() -> None:
     said = turn("how much?", call("look", of="x"), answer="seven")
     again = dataclasses.replace(said, invocation_id="e-42")
-    assert calibration_evidence.turn_content(said) == calibration_evidence.turn_content(again)
-    assert calibration_evidence.turn_content(said) != calibration_evidence.turn_content(
+    assert calibration_labels.turn_content(said) == calibration_labels.turn_content(again)
+    assert calibration_labels.turn_content(said) != calibration_labels.turn_content(
         turn("how much?", answer="seven")
     )
-    assert json.dumps(calibration_evidence.turn_content(Invocation(user_content=said.user_content)))
+    assert json.dumps(calibration_labels.turn_content(Invocation(user_content=said.user_content)))

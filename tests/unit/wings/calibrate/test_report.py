@@ -7,7 +7,7 @@ import dataclasses
 from builders.labels import JUDGE, MATCH, labelled
 
 from evalgate.model import Calibration, CriterionCalibration, CriterionJudge
-from evalgate.wings.calibrate import agreement, apply
+from evalgate.wings.calibrate import agreement
 from evalgate.wings.calibrate.labels import LabelLine
 
 HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](http://x) <!-- evil -->\u202e"
@@ -57,4 +57,4 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
     assert not [
         line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line
     ]
-    assert apply.parse(apply.render(calibration)).criteria[0].examples == made.examples
+    assert agreement.parse(agreement.render_file(calibration)).criteria[0].examples == made.examples

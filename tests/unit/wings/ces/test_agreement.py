@@ -25,7 +25,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.wings.ces import agreement, outcomes
+from evalgate.wings.ces import outcomes, results
 
 KEY = TrialKey(suite="s", case_id="e")
 GOLDEN = {"golden": {"turns": [turn(says("You have one loan."))]}}
@@ -45,7 +45,12 @@ def run(platform: dict[str, Any] | None, **grades: Grade) -> Run:
     failure = None if platform else AgentFailure(kind=FailureKind.UNREACHABLE, message="no")
     trial = GradedTrial(key=KEY, failure=failure, grades=grades)
     transcripts = ({KEY: transcript} if platform else {}).get
-    return Run(suites=(suite,), trials=(trial,), transcripts=transcripts)
+    return Run(
+        suites=(suite,),
+        trials=(trial,),
+        transcripts=transcripts,
+        started_at="2027-02-01T10:00:00Z",
+    )
 
 
 def result(outcome: str, score: int) -> dict[str, Any]:
@@ -83,11 +88,11 @@ ROWS: list[tuple[str, int, Grade, str, str]] = [
 
 @pytest.mark.parametrize(("outcome", "score", "grade", "whole", "answer"), ROWS)
 def test_two_outcomes(outcome: str, score: int, grade: Grade, whole: str, answer: str) -> None:
-    found = list(agreement.pairs(run(result(outcome, score), **{outcomes.SIMILARITY: grade})))
+    found = list(results.pairs(run(result(outcome, score), **{outcomes.SIMILARITY: grade}), "head"))
     columns = {pair.row: pair.column for pair in found}
     assert columns["evaluations"] == whole
     assert columns["answers by meaning"] == answer
 
 
 def test_what_the_platform_did_not_finish_agrees_with_nothing() -> None:
-    assert list(agreement.pairs(run(None))) == []
+    assert list(results.pairs(run(None), "head")) == []

@@ -5,19 +5,34 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from builders.build import turn
+from builders.ces_evidence import did, evidence, says, turn as turn_of
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
-from evalgate.model import AgentFailure, CallTime, FailureKind, Timings, ToolCall
+from evalgate.model import (
+    AgentUse,
+    CallTime,
+    ConfigOrigin,
+    CriteriaSource,
+    EvalSet,
+    FailureKind,
+    GradedTrial,
+    Run,
+    Suite,
+    Timings,
+    ToolCall,
+    TrialKey,
+)
 from evalgate.wings.ces import results
 from evalgate.wings.ces.outcomes import Plan
-from evalgate.wings.ces.results import Measured
 from evalgate.wings.ces.shapes import (
+    ErrorType,
     Evaluation,
+    EvaluationErrorInfo,
     EvaluationResult,
     EvaluationRun,
     GoldenRunMethod,
@@ -59,18 +74,28 @@ def asked(*tools: str, tool: float = 0.5, calls: tuple[CallTime, ...] | None = N
     return dataclasses.replace(made, timings=timings)
 
 
-def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
-    held: dict[str, Any] = {"result": OF_GOLDEN, "turns": (asked("renew_loan"),), **changed}
-    return Measured(plan=Plan(evaluation=GOLDEN), status=status, **{"method": STABLE, **held})
+Measured: TypeAlias = tuple[Plan, EvaluationResult]
+
+
+def golden(
+    status: Outcome | None = Outcome.PASS,
+    error: ErrorType | None = None,
+    *,
+    turns: tuple[Any, ...] = (),
+    method: GoldenRunMethod = STABLE,
+    number: int = 1,
+) -> Measured:
+    plan = Plan(evaluation=GOLDEN)
+    content = {} if error else results.timed(OF_GOLDEN, turns or (asked("renew_loan"),), APP)
+    info = EvaluationErrorInfo(error_type=error, error_message="why") if error else None
+    fields = {"golden_run_method": method, "number": number, **content}
+    return plan, results.result_of(plan, BATCH, status=status, error=info, **fields)
 
 
 def scenario(status: Outcome | None = Outcome.PASS) -> Measured:
-    return Measured(
-        plan=Plan(evaluation=SCENARIO),
-        status=status,
-        result=OF_SCENARIO,
-        turns=(asked("renew_loan"), asked()),
-    )
+    plan = Plan(evaluation=SCENARIO)
+    content = results.timed(OF_SCENARIO, (asked("renew_loan"), asked()), APP)
+    return plan, results.result_of(plan, BATCH, status=status, **content)
 
 
 def valid(message: Proto) -> dict[str, Any]:
@@ -83,34 +108,60 @@ def valid(message: Proto) -> dict[str, Any]:
     return content
 
 
-def failed(kind: FailureKind) -> Measured:
-    return golden(None, result=None, turns=(), failure=AgentFailure(kind=kind, message="why"))
-
-
-STATES: list[Any] = [  # state, status, type of error
-    (golden(Outcome.PASS), "COMPLETED", "PASS", None),
-    (golden(Outcome.FAIL), "COMPLETED", "FAIL", None),
-    (golden(Outcome.SKIPPED), "COMPLETED", "SKIPPED", None),
-    (scenario(Outcome.FAIL), "COMPLETED", "FAIL", None),
+STATES: list[Any] = [  # state, status
+    (golden(Outcome.PASS), "COMPLETED", "PASS"),
+    (golden(Outcome.FAIL), "COMPLETED", "FAIL"),
+    (golden(Outcome.SKIPPED), "COMPLETED", "SKIPPED"),
+    (scenario(Outcome.FAIL), "COMPLETED", "FAIL"),
     # what cannot be told has no status: a judge was out of reach
-    (golden(None, reason="no judge"), "ERROR", None, "METRIC_CALCULATION_FAILURE"),
-    (failed(FailureKind.RAISED), "ERROR", None, "RUNTIME_FAILURE"),
-    (failed(FailureKind.RATE_LIMITED), "ERROR", None, "QUOTA_EXHAUSTED"),
-    (failed(FailureKind.SIMULATOR), "ERROR", None, "USER_SIMULATION_FAILURE"),
-    # a status that came in spite of a failure does not count
-    (golden(failure=AgentFailure(kind=FailureKind.EXITED, message="w")), "ERROR", None, "RUNTIME_FAILURE"),
-]  # fmt: skip
+    (golden(None, ErrorType.METRIC_CALCULATION_FAILURE), "ERROR", None),
+]
 
 
-@pytest.mark.parametrize(("measured", "state", "status", "error"), STATES, ids=range(len(STATES)))
-def test_states(measured: Measured, state: str, status: str | None, error: str | None) -> None:
-    found = valid(results.result_of(measured, BATCH))
+@pytest.mark.parametrize(("measured", "state", "status"), STATES, ids=range(len(STATES)))
+def test_states(measured: Measured, state: str, status: str | None) -> None:
+    plan, result = measured
+    found = valid(result)
     assert (found["executionState"], found.get("evaluationStatus")) == (state, status)
+    error = None if status else "METRIC_CALCULATION_FAILURE"
     assert found.get("errorInfo", {}).get("errorType") == error
-    assert found["name"] == f"{measured.plan.evaluation.name}/results/run-7-1"
+    assert found["name"] == f"{plan.evaluation.name}/results/run-7-1"
     assert found["evaluationRun"] == f"{APP}/evaluationRuns/run-7"
     assert found["appVersion"] == f"{APP}/versions/git-4f2a9c1"
-    assert found.get("goldenRunMethod") == ("STABLE" if measured.plan.evaluation.golden else None)
+    assert found.get("goldenRunMethod") == ("STABLE" if plan.evaluation.golden else None)
+
+
+FAILURES = [
+    (FailureKind.RAISED, "RUNTIME_FAILURE"),
+    (FailureKind.RATE_LIMITED, "QUOTA_EXHAUSTED"),
+    (FailureKind.SIMULATOR, "USER_SIMULATION_FAILURE"),
+]
+
+
+@pytest.mark.parametrize(("kind", "error"), FAILURES)
+def test_a_failed_trial_has_no_status(kind: FailureKind, error: str) -> None:
+    view = evidence({"golden": {"turns": [turn_of(says("Hi."))]}}, did("Hi."))
+    key = TrialKey(suite="s", case_id="e")
+    suite = Suite(
+        key="s",
+        eval_set=EvalSet(eval_set_id="s", cases=(view.case,)),
+        criteria=(),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+        agent=AgentUse(driver="ces"),
+    )
+    trials = (
+        GradedTrial(key=key, grades={}, failure=kind.failure("why")),
+        # and one whose conversation was not kept
+        GradedTrial(key=TrialKey(suite="s", case_id="e", number=1), grades={}, failure=None),
+    )
+    run = Run(suites=(suite,), trials=trials, transcripts={}.get, started_at=BATCH.create_time)
+    (_, _, _, first), (_, _, _, lost) = results.measured_trials(run, "head")
+    for result, kind_of_error in ((first, error), (lost, "RUNTIME_FAILURE")):
+        found = valid(result)
+        assert (found["executionState"], found.get("evaluationStatus")) == ("ERROR", None)
+        assert found["errorInfo"]["errorType"] == kind_of_error
+    assert first.name.endswith("-head-1")
+    assert lost.name.endswith("-head-2")
 
 
 CALLS = (
@@ -131,7 +182,7 @@ LATENCIES: list[tuple[Any, list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("made", "tools", "spans"), LATENCIES, ids=range(len(LATENCIES)))
 def test_latencies_of_a_turn(made: Any, tools: list[str], spans: list[str]) -> None:
-    found = valid(results.result_of(golden(turns=(made,)), BATCH))
+    found = valid(golden(turns=(made,))[1])
     replay = found["goldenResult"]["turnReplayResults"][0]
     assert replay["turnLatency"] == "1.250s"
     assert [each["executionLatency"] for each in replay.get("toolCallLatencies", ())] == tools
@@ -147,11 +198,10 @@ def test_a_run_counts_each_state_once() -> None:
     measured = [
         golden(Outcome.PASS),
         golden(Outcome.FAIL, number=2),
-        failed(FailureKind.RAISED),
+        golden(None, ErrorType.RUNTIME_FAILURE, number=3),
         scenario(),
     ]
-    run, made = results.run_of(measured, BATCH)
-    found = valid(run)
+    found = valid(results.run_of(measured, BATCH))
     assert found["progress"] == {
         "totalCount": 4, "completedCount": 3, "passedCount": 2, "failedCount": 1, "errorCount": 1,
     }  # fmt: skip
@@ -159,17 +209,18 @@ def test_a_run_counts_each_state_once() -> None:
         RENEW: {"passedCount": 1, "failedCount": 1, "errorCount": 1},
         LOST: {"passedCount": 1},
     }
-    assert (found["evaluationType"], found["state"], found["runCount"]) == ("MIXED", "COMPLETED", 2)
-    assert found["evaluationResults"] == [each.name for each in made]
+    assert (found["evaluationType"], found["state"], found["runCount"]) == ("MIXED", "COMPLETED", 3)
+    assert found["evaluationResults"] == [result.name for _, result in measured]
     assert found["evaluations"] == [RENEW, LOST]
     assert found["goldenRunMethod"] == "STABLE"
-    mixed, _ = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
+    mixed = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
     assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
     sessions = [golden(turns=(asked("renew_loan", tool=number / 10),)) for number in range(1, 11)]
-    report = valid(results.latency_report([*sessions, failed(FailureKind.RAISED)], APP))
+    measured = [*sessions, golden(None, ErrorType.RUNTIME_FAILURE)]
+    report = valid(results.latency_report(result for _, result in measured))
     assert report["sessionCount"] == 10
     (tool,) = report["toolLatencies"]
     assert tool["tool"] == TOOL
@@ -181,7 +232,7 @@ def test_percentiles_are_by_nearest_rank() -> None:
 
 def test_metrics_by_version() -> None:
     def made(*measured: Measured) -> list[EvaluationResult]:
-        return [results.result_of(each, BATCH) for each in measured]
+        return [result for _, result in measured]
 
     versions = {
         "base": made(golden(Outcome.PASS), golden(None)),  # an error is neither passed nor failed
