@@ -187,7 +187,7 @@ def _is_exact_change(
     )
 
 
-# --- the values of a turn, by their paths in it ----------------------------------------------------
+# --- the values of a turn, by their paths in it ---------------------------------------------------
 
 
 def _path_of(text: str, dialect: Dialect, case: int, turn: int) -> Path:
