@@ -11,7 +11,7 @@ from functools import partial
 
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Pieces, Question
+from evalgate.judges.prompting import Pieces, Question, ReplyForm
 from evalgate.model import (
     Event,
     Grade,
@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, frozen_dataclass, grouped
+from evalgate.values import frozen_dataclass, grouped
 from . import judged
 from .base import CriterionSpec, Verdicts
 from .judged import AnswerOptions, Inquiry, JudgedTurn
@@ -90,8 +90,6 @@ def _validation(context: Pieces, sentences: Sequence[str], ask: Inquiry) -> Samp
     return judged.sampled(
         ask,
         render_validation(context, sentences),
-        parse=lambda text: parse_validation(text, sentences),
-        names={name: name for name in by_name(sentences)},
         num_samples=None if ask.deviations.hallucination_samples else 1,
     )
 
@@ -304,8 +302,8 @@ def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
         pieces={**context, "sentences": prompting.as_json(entries)},
         task=VALIDATE_TASK,
         version=VERSION,
-        schema=prompting.verdicts_schema(
-            names, texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
+        form=ReplyForm(
+            labels=LABELS, key="label", names={name: name for name in names}, quoted=_EXCERPTS
         ),
     )
 
@@ -313,27 +311,6 @@ def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
 def by_name(sentences: Iterable[str]) -> Mapping[str, str]:
     """The sentences by their names S1, S2, ..."""
     return {f"S{number}": sentence for number, sentence in enumerate(sentences, start=1)}
-
-
-def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
-    """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
-    return prompting.votes_by_item(
-        text,
-        key="label",
-        labels=LABELS,
-        names={name.casefold(): name for name in by_name(sentences)},
-        rationale_of=_rationale,
-    )
-
-
-def _rationale(entry: Json) -> str:
-    excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
-    quotations = [
-        f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
-        for excerpt in excerpts
-        if excerpt
-    ]
-    return " ".join([prompting.prose_of(entry, "rationale"), *quotations]).strip()
 
 
 SPEC = CriterionSpec(

@@ -68,7 +68,7 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
         return judged.judged_turn(result, turn=number, subjects=subjects)
 
     plans = [
-        rubrics.sampled(ask, subject, _pieces(turn, subject, ask), turn_rubrics)
+        judged.sampled(ask, rubrics.ask_rubrics(subject, _pieces(turn, subject, ask), turn_rubrics))
         if turn_rubrics
         else judged.without_score("turn_without_rubric", number)
         for number, (turn, turn_rubrics) in enumerate(
