@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Pieces, Question, ReplyForm
 from evalgate.model import (
     Event,
@@ -57,19 +57,20 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         parse_split(result.samples[0].text, passage.text) if result.items[""].passed else ()
         for passage, result in zip(passages, splits, strict=True)
     ]
-    plans: list[SampledRequest | JudgedTurn] = [
-        _validation(passage.context, sentences, ask)
+    plans = [
+        render_validation(passage.context, sentences)
         if sentences
         else JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
         for passage, sentences, result in zip(passages, sentences_of_texts, splits, strict=True)
     ]
-
-    def read(result: VoteResult, number: int) -> JudgedTurn:
-        subjects = by_name(sentences_of_texts[number - 1])
-        return judged.judged_turn(result, subjects=subjects, turn=passages[number - 1].turn)
-
-    numbers = (passage.turn for passage in passages)
-    texts_by_turn = grouped(zip(numbers, ask.judged(plans, read), strict=True))
+    numbers = [passage.turn for passage in passages]
+    judged_texts = ask.judged(
+        plans,
+        turns=numbers,
+        subjects=list(map(by_name, sentences_of_texts)),
+        num_samples=None if ask.deviations.hallucination_samples else 1,
+    )
+    texts_by_turn = grouped(zip(numbers, judged_texts, strict=True))
     judged_turns = [
         _together(texts_by_turn.get(number, ()), number, ask.deviations)
         for number in range(1, len(view.actual) + 1)
@@ -84,14 +85,6 @@ def _split(text: str, ask: Inquiry) -> SampledRequest:
         return {"": Vote(passed=True)} if is_read else {}
 
     return judged.sampled(ask, render_split(text), parse=any_sentence, num_samples=1)
-
-
-def _validation(context: Pieces, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
-    return judged.sampled(
-        ask,
-        render_validation(context, sentences),
-        num_samples=None if ask.deviations.hallucination_samples else 1,
-    )
 
 
 def _together(

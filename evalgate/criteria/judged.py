@@ -111,16 +111,32 @@ class Inquiry:
 
     def judged(
         self,
-        plans: Sequence[SampledRequest | JudgedTurn],
-        read: Callable[[VoteResult, int], JudgedTurn],
+        plans: Sequence[Question | JudgedTurn],
+        *,
+        turns: Sequence[int] = (),
+        subjects: Sequence[Mapping[str, Wording]] = (),
+        num_samples: int | None = None,
+        mean: Callable[[list[float]], float] | None = None,
     ) -> list[JudgedTurn]:
-        """The results for the turns, whose requests are asked together. A plan is a turn's request,
-        or its result. `read`: the result from the votes and the number of the plan, from 1."""
-        requests = [plan for plan in plans if isinstance(plan, SampledRequest)]
+        """The results of the plans, whose questions are asked together: a plan is a question, or
+        its result. `turns`: the turn of each plan, by default its number; `subjects`: those of its
+        items. `mean`: as in `judged_turn`; it needs all samples."""
+        requests = [
+            sampled(self, plan, num_samples=num_samples, exhaustive=mean is not None)
+            for plan in plans
+            if isinstance(plan, Question)
+        ]
         results = iter(self.panel.vote_all(requests))
         return [
-            read(next(results), number) if isinstance(plan, SampledRequest) else plan
-            for number, plan in enumerate(plans, start=1)
+            judged_turn(next(results), turn=turn, subjects=plan_subjects, mean=mean)
+            if isinstance(plan, Question)
+            else plan
+            for plan, turn, plan_subjects in zip(
+                plans,
+                turns or range(1, len(plans) + 1),
+                subjects or [ONE_ITEM] * len(plans),
+                strict=True,
+            )
         ]
 
 
