@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest
 from evalgate.judges.prompting import Question
 from evalgate.model import (
     Finding,
@@ -35,7 +34,7 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         return pairs
     assert isinstance(ask.options, AnswerOptions)
     intermediate = ask.options.include_intermediate_responses_in_final
-    plans: list[SampledRequest | JudgedTurn] = []
+    plans: list[Question | JudgedTurn] = []
     for number, (actual, expected) in enumerate(pairs, start=1):
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
@@ -48,11 +47,9 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
             plans.append(JudgedTurn(scores=(0.0,), findings=(finding,)))
         else:
             request = prompting.text_of(expected.user_content)
-            question = ask_match(request=request, answer=answer, reference=reference)
-            plans.append(judged.sampled(ask, question))
-    judged_turns = ask.judged(plans, lambda result, number: judged.judged_turn(result, turn=number))
+            plans.append(ask_match(request=request, answer=answer, reference=reference))
     no_reference = not_evaluated(Reason.REFERENCE_MISSING, "no_reference")
-    return judged.conclude(judged_turns, nothing=no_reference, deviations=ask.deviations)
+    return judged.conclude(ask.judged(plans), nothing=no_reference, deviations=ask.deviations)
 
 
 VERSION = "2"

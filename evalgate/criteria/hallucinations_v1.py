@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Pieces, Question
+from evalgate.judges.base import SampledRequest, Vote
+from evalgate.judges.prompting import Pieces, Question, ReplyForm
 from evalgate.model import (
     Event,
     Grade,
@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.values import Json, frozen_dataclass, grouped
+from evalgate.values import frozen_dataclass, grouped
 from . import judged
 from .base import CriterionSpec, Verdicts
 from .judged import AnswerOptions, Inquiry, JudgedTurn
@@ -57,19 +57,20 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
         parse_split(result.samples[0].text, passage.text) if result.items[""].passed else ()
         for passage, result in zip(passages, splits, strict=True)
     ]
-    plans: list[SampledRequest | JudgedTurn] = [
-        _validation(passage.context, sentences, ask)
+    plans = [
+        render_validation(passage.context, sentences)
         if sentences
         else JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
         for passage, sentences, result in zip(passages, sentences_of_texts, splits, strict=True)
     ]
-
-    def read(result: VoteResult, number: int) -> JudgedTurn:
-        subjects = by_name(sentences_of_texts[number - 1])
-        return judged.judged_turn(result, subjects=subjects, turn=passages[number - 1].turn)
-
-    numbers = (passage.turn for passage in passages)
-    texts_by_turn = grouped(zip(numbers, ask.judged(plans, read), strict=True))
+    numbers = [passage.turn for passage in passages]
+    judged_texts = ask.judged(
+        plans,
+        turns=numbers,
+        subjects=list(map(by_name, sentences_of_texts)),
+        num_samples=None if ask.deviations.hallucination_samples else 1,
+    )
+    texts_by_turn = grouped(zip(numbers, judged_texts, strict=True))
     judged_turns = [
         _together(texts_by_turn.get(number, ()), number, ask.deviations)
         for number in range(1, len(view.actual) + 1)
@@ -84,16 +85,6 @@ def _split(text: str, ask: Inquiry) -> SampledRequest:
         return {"": Vote(passed=True)} if is_read else {}
 
     return judged.sampled(ask, render_split(text), parse=any_sentence, num_samples=1)
-
-
-def _validation(context: Pieces, sentences: Sequence[str], ask: Inquiry) -> SampledRequest:
-    return judged.sampled(
-        ask,
-        render_validation(context, sentences),
-        parse=lambda text: parse_validation(text, sentences),
-        names={name: name for name in by_name(sentences)},
-        num_samples=None if ask.deviations.hallucination_samples else 1,
-    )
 
 
 def _together(
@@ -304,8 +295,8 @@ def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
         pieces={**context, "sentences": prompting.as_json(entries)},
         task=VALIDATE_TASK,
         version=VERSION,
-        schema=prompting.verdicts_schema(
-            names, texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
+        form=ReplyForm(
+            labels=LABELS, key="label", names={name: name for name in names}, quoted=_EXCERPTS
         ),
     )
 
@@ -313,27 +304,6 @@ def render_validation(context: Pieces, sentences: Sequence[str]) -> Question:
 def by_name(sentences: Iterable[str]) -> Mapping[str, str]:
     """The sentences by their names S1, S2, ..."""
     return {f"S{number}": sentence for number, sentence in enumerate(sentences, start=1)}
-
-
-def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
-    """The votes of a reply by the sentence's name. A sentence that the reply omits has no vote."""
-    return prompting.votes_by_item(
-        text,
-        key="label",
-        labels=LABELS,
-        names={name.casefold(): name for name in by_name(sentences)},
-        rationale_of=_rationale,
-    )
-
-
-def _rationale(entry: Json) -> str:
-    excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
-    quotations = [
-        f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
-        for excerpt in excerpts
-        if excerpt
-    ]
-    return " ".join([prompting.prose_of(entry, "rationale"), *quotations]).strip()
 
 
 SPEC = CriterionSpec(

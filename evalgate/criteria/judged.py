@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -28,7 +27,7 @@ from evalgate.judges.base import (
     Vote,
     VoteResult,
 )
-from evalgate.judges.prompting import Question, Reply
+from evalgate.judges.prompting import ONE_ITEM, Question
 from evalgate.model import (
     CriterionUse,
     Finding,
@@ -112,16 +111,32 @@ class Inquiry:
 
     def judged(
         self,
-        plans: Sequence[SampledRequest | JudgedTurn],
-        read: Callable[[VoteResult, int], JudgedTurn],
+        plans: Sequence[Question | JudgedTurn],
+        *,
+        turns: Sequence[int] = (),
+        subjects: Sequence[Mapping[str, Wording]] = (),
+        num_samples: int | None = None,
+        mean: Callable[[list[float]], float] | None = None,
     ) -> list[JudgedTurn]:
-        """The results for the turns, whose requests are asked together. A plan is a turn's request,
-        or its result. `read`: the result from the votes and the number of the plan, from 1."""
-        requests = [plan for plan in plans if isinstance(plan, SampledRequest)]
+        """The results of the plans, whose questions are asked together: a plan is a question, or
+        its result. `turns`: the turn of each plan, by default its number; `subjects`: those of its
+        items. `mean`: as in `judged_turn`; it needs all samples."""
+        requests = [
+            sampled(self, plan, num_samples=num_samples, exhaustive=mean is not None)
+            for plan in plans
+            if isinstance(plan, Question)
+        ]
         results = iter(self.panel.vote_all(requests))
         return [
-            read(next(results), number) if isinstance(plan, SampledRequest) else plan
-            for number, plan in enumerate(plans, start=1)
+            judged_turn(next(results), turn=turn, subjects=plan_subjects, mean=mean)
+            if isinstance(plan, Question)
+            else plan
+            for plan, turn, plan_subjects in zip(
+                plans,
+                turns or range(1, len(plans) + 1),
+                subjects or [ONE_ITEM] * len(plans),
+                strict=True,
+            )
         ]
 
 
@@ -163,23 +178,19 @@ def with_judge(
     return grade
 
 
-ONE_LABEL: Mapping[str, str] = MappingProxyType({"": ""})
-"""The items of a question on one label, with their names and subjects, which it does not need."""
-
-
 def sampled(
     ask: Inquiry,
     question: Question,
     *,
     parse: Callable[[str], Mapping[str, Vote]] | None = None,
-    names: Mapping[str, str] = ONE_LABEL,
     num_samples: int | None = None,
     exhaustive: bool = False,
 ) -> SampledRequest:
-    """A sampled request for the question: on one label, or on the items in `names`, which maps them
-    to their names in the prompt. `parse`: the votes in a reply; None: by the question's labels.
-    Items that a reply omits are asked again. `exhaustive`: the criterion needs all samples."""
-    read = parse or partial(prompting.parse_label, labels=question.labels)
+    """A sampled request for the question. `parse`: the votes in a reply; None: by the form of the
+    question. Items that a reply omits are asked again. `exhaustive`: the criterion needs all
+    samples."""
+    names = question.form.names
+    read = parse or partial(prompting.read_votes, question)
     judge = ask.options.judge_model_options
     return SampledRequest(
         request=question.request(
@@ -188,7 +199,7 @@ def sampled(
             criterion=ask.criterion,
             repeat=ask.repeat,
         ),
-        parse=lambda reply: read(Reply(reply.text, question)),
+        parse=lambda reply: read(reply.text),
         items=tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
         again=lambda items: prompting.remind(
@@ -236,7 +247,7 @@ def judged_turn(
     result: VoteResult,
     *,
     turn: int | None,
-    subjects: Mapping[str, Wording] = ONE_LABEL,
+    subjects: Mapping[str, Wording] = ONE_ITEM,
     mean: Callable[[list[float]], float] | None = None,
 ) -> JudgedTurn:
     """The result for a turn from a vote on items with subjects: a score and a finding for each. The

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from evalgate.judges.base import VoteResult
 from evalgate.judges.prompting import Pieces
 from evalgate.model import (
     Grade,
@@ -21,7 +20,7 @@ from evalgate.model import (
 )
 from . import judged, rubrics
 from .base import CriterionSpec, Verdicts
-from .judged import Inquiry, JudgedTurn, RubricOptions
+from .judged import Inquiry, RubricOptions
 from .rubrics import Subject
 
 RUBRIC_TYPES = {
@@ -58,24 +57,23 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
     if not (ask.deviations.turn_without_rubrics or all(rubrics_of_turns)):
         return no_rubric_grade
     last_ids = {rubric.rubric_id for rubric in rubrics_of_turns[-1]}
-
-    def read(result: VoteResult, number: int) -> JudgedTurn:
-        subjects = {
+    subjects = [
+        {
             rubric.rubric_id: rubric.text
-            for rubric in rubrics_of_turns[number - 1]
+            for rubric in turn_rubrics
             if ask.deviations.own_rubrics or rubric.rubric_id in last_ids
         }
-        return judged.judged_turn(result, turn=number, subjects=subjects)
-
+        for turn_rubrics in rubrics_of_turns
+    ]
     plans = [
-        rubrics.sampled(ask, subject, _pieces(turn, subject, ask), turn_rubrics)
+        rubrics.ask_rubrics(subject, _pieces(turn, subject, ask), turn_rubrics)
         if turn_rubrics
         else judged.without_score("turn_without_rubric", number)
         for number, (turn, turn_rubrics) in enumerate(
             zip(view.actual, rubrics_of_turns, strict=True), start=1
         )
     ]
-    judged_turns = ask.judged(plans, read)
+    judged_turns = ask.judged(plans, subjects=subjects)
     return judged.conclude(judged_turns, nothing=no_rubric_grade, deviations=ask.deviations)
 
 

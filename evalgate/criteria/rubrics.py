@@ -9,8 +9,7 @@ import enum
 from collections.abc import Mapping, Sequence
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest, Vote
-from evalgate.judges.prompting import Pieces, Question
+from evalgate.judges.prompting import Pieces, Question, ReplyForm
 from evalgate.model import (
     Grade,
     Invocation,
@@ -91,40 +90,35 @@ _TASKS: Mapping[Subject, str] = {
 def ask_rubrics(subject: Subject, pieces: Pieces, rubrics: Sequence[Rubric]) -> Question:
     """The question about one turn, or about a conversation."""
     prefix = _prefix(rubrics)
-    names = names_of(rubrics)
+    names = {rubric.rubric_id: f"{prefix}{number}" for number, rubric in enumerate(rubrics, 1)}
     properties = [
         {
-            "name": name,
+            "name": names[rubric.rubric_id],
             "id": rubric.rubric_id,
             "text": rubric.text,
             **({"type": rubric.type} if rubric.type else {}),
         }
-        for name, rubric in zip(names, rubrics, strict=True)
+        for rubric in rubrics
     ]
     first = evidence = ""
-    texts = ["rationale"]
+    texts: tuple[str, ...] = ("rationale",)
     if subject is Subject.FINAL_RESPONSE:
         first = "first the evidence that decides it (the step number, or that none is needed or there), then "
         evidence = ' "evidence": "...",'
-        texts.insert(0, "evidence")
+        texts = ("evidence", "rationale")
     return prompting.build_question(
         rules=f"{_MISSIONS[subject]}\n\n{_COMMON.format(prefix=prefix)}",
         reply=_REPLY.format(prefix=prefix, first=first, evidence=evidence),
         pieces={**pieces, "properties": prompting.as_json(properties)},
         task=_TASKS[subject],
         version=VERSION,
-        schema=prompting.verdicts_schema(names, texts=texts, label="verdict", labels=LABELS),
+        form=ReplyForm(labels=LABELS, names=names, texts=texts),
     )
 
 
-def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
-    """The names P1, P2, ...; or PP1, PP2, ... and so on, so that no name is the id of another
-    rubric."""
-    prefix = _prefix(rubrics)
-    return tuple(f"{prefix}{number}" for number in range(1, len(rubrics) + 1))
-
-
 def _prefix(rubrics: Sequence[Rubric]) -> str:
+    """The prefix of the names P1, P2, ...; or of PP1, PP2, ... and so on, so that no name is the id
+    of another rubric."""
     ids = [prompting.bare_name(rubric.rubric_id) for rubric in rubrics]
     prefix = "P"
     while True:
@@ -136,20 +130,6 @@ def _prefix(rubrics: Sequence[Rubric]) -> str:
         ):
             return prefix
         prefix += "P"
-
-
-def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
-    """The votes of a reply by rubric id. An entry gives the name of its rubric, or its id. A rubric
-    that the reply omits has no vote."""
-    ids = [rubric.rubric_id for rubric in rubrics]
-    names = dict(zip((*ids, *map(str.casefold, names_of(rubrics))), ids * 2, strict=True))
-    return prompting.votes_by_item(
-        text,
-        key="verdict",
-        labels=LABELS,
-        names=names,
-        rationale_of=lambda entry: prompting.prose_of(entry, "rationale", "evidence"),
-    )
 
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> Pieces:
@@ -194,9 +174,11 @@ def grade_conversation(
     no_rubric_grade = no_rubrics(rubric_type)
     if not rubrics:
         return no_rubric_grade
-    sampled_request = sampled(ask, Subject.CONVERSATION, conversation_pieces(actual), rubrics)
+    question = ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics)
     subjects = {rubric.rubric_id: rubric.text for rubric in rubrics}
-    turn = judged.judged_turn(ask.panel.vote(sampled_request), turn=None, subjects=subjects)
+    turn = judged.judged_turn(
+        ask.panel.vote(judged.sampled(ask, question)), turn=None, subjects=subjects
+    )
     return judged.conclude_conversation(
         turn, actual, nothing=no_rubric_grade, deviations=ask.deviations
     )
@@ -205,15 +187,3 @@ def grade_conversation(
 def no_rubrics(rubric_type: str) -> NotEvaluated:
     """Why a trial without any rubric has no score."""
     return not_evaluated(Reason.RUBRICS_MISSING, "no_rubrics", rubric_type)
-
-
-def sampled(
-    ask: Inquiry, subject: Subject, pieces: Pieces, rubrics: Sequence[Rubric]
-) -> SampledRequest:
-    """The sampled request with the question about rubrics."""
-    return judged.sampled(
-        ask,
-        ask_rubrics(subject, pieces, rubrics),
-        parse=lambda text: parse_rubrics(text, rubrics),
-        names=dict(zip((rubric.rubric_id for rubric in rubrics), names_of(rubrics), strict=True)),
-    )

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from evalgate.judges import prompting
-from evalgate.judges.base import SampledRequest
 from evalgate.judges.prompting import Question
 from evalgate.model import (
     ConversationScenario,
@@ -65,16 +64,16 @@ def grade(
     limit cut is not judged, except in ADK."""
     scenario = view.case.scenario
     assert scenario is not None  # see `unready` in `build`
-    results = ask.panel.vote_all(_sampled(view, scenario, options, ask))
+    questions = _questions(view, scenario, options, ask)
     count = len(view.actual)
-    votes = [
-        judged.judged_turn(
-            result,
-            turn=min(number, count),
-            subjects={"": Sentence("conversation_end") if number > count else ""},
-        )
-        for number, result in enumerate(results, start=2)
-    ]
+    numbers = range(2, len(questions) + 2)
+    votes = ask.judged(
+        questions,
+        turns=[min(number, count) for number in numbers],
+        subjects=[
+            {"": Sentence("conversation_end") if number > count else ""} for number in numbers
+        ],
+    )
     judged_turns = [_first(view.actual[0], scenario), *votes]
     if not ask.deviations.simulator_turn_unjudged:
         return _conclude_as_adk(judged_turns, threshold=threshold)
@@ -117,23 +116,21 @@ def _conclude_as_adk(judged_turns: Sequence[JudgedTurn], *, threshold: float) ->
     return Score(value=total / len(scores), turns=tuple(scores), findings=findings, lacking=lacking)
 
 
-def _sampled(
+def _questions(
     view: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Inquiry
-) -> list[SampledRequest]:
-    """One request for each message from the second on, then one for the end of the conversation."""
+) -> list[Question]:
+    """One question for each message from the second on, then one for the end of the
+    conversation."""
     messages = [prompting.text_of(turn.user_content) for turn in view.actual[1:]]
     if not ask.deviations.simulator_cut or view.ended_by is not Ending.TURN_LIMIT:
         messages.append(options.stop_signal)
     return [
-        judged.sampled(
-            ask,
-            ask_quality(
-                plan=scenario.conversation_plan,
-                conversation=history(view.actual[:number]),
-                message=message,
-                stop_signal=options.stop_signal,
-                persona=scenario.persona,
-            ),
+        ask_quality(
+            plan=scenario.conversation_plan,
+            conversation=history(view.actual[:number]),
+            message=message,
+            stop_signal=options.stop_signal,
+            persona=scenario.persona,
         )
         for number, message in enumerate(messages, start=1)
     ]

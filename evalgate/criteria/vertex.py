@@ -140,18 +140,12 @@ def grade_by_model(
 
     A finding notes that the grade is not from the service."""
     plans = [
-        judged.sampled(
-            ask,
-            question(request=prompting.text_of(turn.user_content), answer=answer),
-            exhaustive=mean is not None,
-        )
+        question(request=prompting.text_of(turn.user_content), answer=answer)
         if (answer := prompting.answer_of(turn)).strip()
         else judged.without_score("turn_without_answer", number)
         for number, turn in enumerate(view.actual, start=1)
     ]
-    judged_turns = ask.judged(
-        plans, lambda result, number: judged.judged_turn(result, turn=number, mean=mean)
-    )
+    judged_turns = ask.judged(plans, mean=mean)
     return labelled(judged.conclude(judged_turns, nothing=vertex_service.nothing()), ask)
 
 

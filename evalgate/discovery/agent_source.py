@@ -68,26 +68,19 @@ def is_google(model: str) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class ModuleSource:
-    """Facts in the source of modules.
+class AgentSource:
+    """Facts in all modules of an agent.
 
     `needs`: variables that they read without a default. `sets`: variables that they set, with their
     texts, "" for any other value. `models`: names of models, as judges write them. `has_own_key`: a
-    model gets its key from the source. `logs_in`: the source requests credentials of Google
-    Cloud."""
+    model gets its key from the source. `logs_in`: the source requests credentials of Google Cloud.
+    `values`: those of its `.env`; `samples`: those of its `.env.example`."""
 
     needs: set[str] = field(default_factory=set)
     sets: dict[str, str] = field(default_factory=dict)
     models: set[str] = field(default_factory=set)
     has_own_key: bool = False
     logs_in: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class AgentSource(ModuleSource):
-    """Facts in all modules of an agent; the `values` of its `.env`, and the `samples` of its
-    `.env.example`."""
-
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -276,7 +269,7 @@ class _ModuleReader:
     """Walks a module with its own stack, because source may be nested more deeply than Python can
     recurse."""
 
-    def __init__(self, module: ast.Module, source: ModuleSource) -> None:
+    def __init__(self, module: ast.Module, source: AgentSource) -> None:
         self._module = module
         self._source = source
         self._aliases: dict[str, str] = {}

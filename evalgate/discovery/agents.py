@@ -199,71 +199,56 @@ class AgentFolders:
 
 
 @frozen_dataclass
-class AgentFolder:
-    """The folder of an agent, and how it was found."""
+class FoundAgents:
+    """The folders that may be meant: that of the agent, several candidates, or none. `found_by`:
+    how the agent was found; `sought`: what the candidates are candidates for."""
 
-    folder: str
-    found_by: str
+    folders: tuple[str, ...] = ()
+    found_by: str = ""
+    sought: str = ""
 
-
-@frozen_dataclass
-class Ambiguous:
-    """Several possible folders."""
-
-    candidates: tuple[str, ...]
-    sought: str
+    @property
+    def folder(self) -> str:
+        """The agent's folder; "" if there are several candidates, or none."""
+        return self.folders[0] if len(self.folders) == 1 else ""
 
 
 def find_agent(
     key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
-) -> AgentFolder | Ambiguous | None:
+) -> FoundAgents:
     """The agent of the evaluation file `key`: the one named `app_name` (set by case `named_by`),
     else the nearest: the first folder upward from the file that holds an agent, or whose direct
-    subfolders do; else the only agent of the repository."""
-    named_agent = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
-    if named_agent:
-        return named_agent
+    subfolders do; else the only agent of the repository. Of several with the name, the shallowest
+    one below the nearest folder upward from the file."""
+    same_name_folders = folders.with_name(app_name)
+    for parent in _ancestors(key):
+        folders_within = [folder for folder in same_name_folders if _is_within(folder, parent)]
+        if folders_within:
+            depth = min(map(_depth, folders_within))
+            return FoundAgents(
+                folders=tuple(
+                    sorted(folder for folder in folders_within if _depth(folder) == depth)
+                ),
+                found_by=f"session_input.app_name of case {named_by}",
+                sought=f"a folder named {app_name!r} with an agent",
+            )
     for parent in _ancestors(key):
         if folders.holds_agent(parent):
-            return AgentFolder(folder=parent, found_by="nearest agent above the file")
-        subfolders = folders.below(parent)
+            return FoundAgents(folders=(parent,), found_by="nearest agent above the file")
+        subfolders = tuple(folders.below(parent))
         if len(subfolders) == 1:
             deeper_count = sum(
                 _is_within(folder, parent) and folder != subfolders[0] for folder in folders.agents
             )
             location = "the root" if parent == "." else f"{parent}/"
             note = f"; {words.counted(deeper_count, 'other')} deeper" if deeper_count else ""
-            return AgentFolder(folder=subfolders[0], found_by=f"only agent in {location}{note}")
+            return FoundAgents(folders=subfolders, found_by=f"only agent in {location}{note}")
         if subfolders:
-            return Ambiguous(candidates=tuple(subfolders), sought="the nearest agent")
-    all_agents = folders.agents
-    if len(all_agents) == 1:
-        return AgentFolder(folder=all_agents[0], found_by="only agent of the repository")
-    sought = "the only agent of the repository"
-    return Ambiguous(candidates=tuple(all_agents), sought=sought) if all_agents else None
-
-
-def _find_by_name(
-    key: str, *, app_name: str, named_by: str, folders: AgentFolders
-) -> AgentFolder | Ambiguous | None:
-    """Search upward from the file: the first folder that is, or contains, an agent's folder with
-    that name; the shallowest one."""
-    candidates = folders.with_name(app_name)
-    for parent in _ancestors(key):
-        folders_within = [folder for folder in candidates if _is_within(folder, parent)]
-        if not folders_within:
-            continue
-        depth = min(_depth(folder) for folder in folders_within)
-        shallowest_folders = [folder for folder in folders_within if _depth(folder) == depth]
-        if len(shallowest_folders) == 1:
-            return AgentFolder(
-                folder=shallowest_folders[0], found_by=f"session_input.app_name of case {named_by}"
-            )
-        return Ambiguous(
-            candidates=tuple(sorted(shallowest_folders)),
-            sought=f"a folder named {app_name!r} with an agent",
-        )
-    return None
+            return FoundAgents(folders=subfolders, sought="the nearest agent")
+    only_agent = "only agent of the repository"
+    return FoundAgents(
+        folders=tuple(folders.agents), found_by=only_agent, sought=f"the {only_agent}"
+    )
 
 
 def evaluated_modules(source: str) -> Iterator[str]:
@@ -291,19 +276,16 @@ _AGENT_DIRECTORY = re.compile(r"""^agent_directory\s*[:=]\s*["']?([\w./-]+)""", 
 
 def _find_by_manifest(
     key: str, folders: AgentFolders, tree: Tree, *, is_only: bool
-) -> AgentFolder | None:
+) -> FoundAgents | None:
     """The folder that agents-cli runs: `agent_directory` of the nearest manifest that has it.
     `is_only`: no other agent was found, so its modules may offer the agent in any way."""
     for parent in PurePosixPath(key).parents:
         for file in (str(parent / name) for name in _MANIFESTS):
             if directory := _AGENT_DIRECTORY.search(tree.read_source(file)):
                 folder = str(parent / directory[1])
+                is_agent = folders.holds_agent(folder) or (is_only and folder in folders.files)
                 found_by = f"agent_directory in {file}"
-                return (
-                    AgentFolder(folder=folder, found_by=found_by)
-                    if folders.holds_agent(folder) or (is_only and folder in folders.files)
-                    else None
-                )
+                return FoundAgents(folders=(folder,), found_by=found_by) if is_agent else None
     return None
 
 
@@ -311,7 +293,7 @@ _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 """The files that pytest collects."""
 
 
-def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
+def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> FoundAgents | None:
     """The one candidate that tests name, because users run `AgentEvaluator` with pytest: tests of
     the nearest folder above the file, else all tests."""
     tests = tree.other_python
@@ -328,12 +310,9 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolde
             for agent in _named_agents(module, candidates, tree)
         }
         if tests_by_agent:
-            agent, path = next(iter(tests_by_agent.items()))
-            return (
-                AgentFolder(folder=agent, found_by=f"AgentEvaluator in {path}")
-                if len(tests_by_agent) == 1
-                else None
-            )
+            found_by = f"AgentEvaluator in {next(iter(tests_by_agent.values()))}"
+            agent = FoundAgents(folders=tuple(tests_by_agent), found_by=found_by)
+            return agent if agent.folder else None
     return None
 
 
@@ -423,17 +402,16 @@ def choose_agents(
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
         agent = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
-        if agent is None and len(other_files()) == 1:
-            agent = AgentFolder(
-                folder=other_files()[0], found_by="only file that makes a root_agent"
-            )
+        if not agent.folders and len(other_files()) == 1:
+            found_by = "only file that makes a root_agent"
+            agent = FoundAgents(folders=tuple(other_files()), found_by=found_by)
         agent = _without_doubt(key, agent, folders=folders, tree=tree)
         problems.extend(_doubts(key, agent, app_name))
         uses[key] = UNKNOWN
-        if isinstance(agent, AgentFolder):
+        if agent.folder:
             options = {**(rule.options if rule else {}), argument: agent.folder}
             uses[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=agent.found_by)
-        elif agent is None:
+        elif not agent.folders:
             keys_without_agent.append(key)
     if keys_without_agent:
         problems.append(_no_agent(keys_without_agent, other_files()))
@@ -441,33 +419,31 @@ def choose_agents(
 
 
 def _without_doubt(
-    key: str, agent: AgentFolder | Ambiguous | None, *, folders: AgentFolders, tree: Tree
-) -> AgentFolder | Ambiguous | None:
+    key: str, agent: FoundAgents, *, folders: AgentFolders, tree: Tree
+) -> FoundAgents:
     """The agent that the project's manifest names or the tests run, instead of a guess."""
-    if isinstance(agent, AgentFolder) and not agent.found_by.startswith("only "):
+    if agent.folder and not agent.found_by.startswith("only "):
         return agent  # not only because there is no other
-    named_agent = _find_by_manifest(key, folders, tree, is_only=agent is None)
-    if agent is None or named_agent is not None:
-        return named_agent
-    parents = agent.candidates if isinstance(agent, Ambiguous) else (".",)
-    candidates = [
-        folder for folder in folders.files if any(_is_within(folder, parent) for parent in parents)
-    ]
-    return (
-        _find_by_test(key, [folder for folder in candidates if folders.holds_agent(folder)], tree)
-        or agent
-    )
+    named_agent = _find_by_manifest(key, folders, tree, is_only=not agent.folders)
+    if named_agent is None and agent.folders:
+        parents = (".",) if agent.folder else agent.folders
+        candidates = [
+            folder
+            for folder in folders.files
+            if any(_is_within(folder, parent) for parent in parents) and folders.holds_agent(folder)
+        ]
+        named_agent = _find_by_test(key, candidates, tree)
+    return named_agent or agent
 
 
-def _doubts(key: str, agent: AgentFolder | Ambiguous | None, app_name: str) -> Iterator[Problem]:
+def _doubts(key: str, agent: FoundAgents, app_name: str) -> Iterator[Problem]:
     """Problems with the agent that was found for a file."""
-    if isinstance(agent, Ambiguous):
-        message = f"found {len(agent.candidates)} candidates for {agent.sought}: "
-        message += words.listed(agent.candidates, limit=8)
-        hint = _rule_example(key, path=agent.candidates[0])
+    if len(agent.folders) > 1:
+        message = f"found {len(agent.folders)} candidates for {agent.sought}: "
+        message += words.listed(agent.folders, limit=8)
+        hint = _rule_example(key, path=agent.folders[0])
         yield errors.error("ambiguous-agent", message, Place(key), hint)
-        return
-    if agent is None:
+    if not agent.folder:
         return
     parts = agent.folder.split("/")
     examples_folders = (

@@ -22,7 +22,7 @@ from evalgate.system import python_needs
 from evalgate.values import Json
 from . import agent_source, agents as discovery_agents
 from .agent_source import ImportGraph
-from .agents import AgentFolders, Ambiguous
+from .agents import AgentFolders
 from .walk import Tree
 
 QUESTION = "What can you do?"
@@ -64,11 +64,11 @@ def find_agents(settings: Settings) -> list[AgentUse]:
         return [use]
     uses = [] if use == discovery_agents.UNKNOWN else [use]
     folders = AgentFolders(tree.agent_files, tree.read_source)
-    choice = discovery_agents.find_agent(suite.key, folders=folders)
-    if isinstance(choice, Ambiguous) and not uses:
+    found_agents = discovery_agents.find_agent(suite.key, folders=folders)
+    if not uses and not found_agents.folder:
         uses += [
             AgentUse(driver=agents.DEFAULT, options={"path": path}, found_by="one of several")
-            for path in choice.candidates
+            for path in found_agents.folders
         ]
     files = list(discovery_agents.code_files(settings.root))
     graph = ImportGraph(discovery_agents.reader(settings.root))

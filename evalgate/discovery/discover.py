@@ -22,7 +22,6 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import CRITERIA, with_facts
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, errors_in
 from evalgate.formats import FileKind
-from evalgate.formats.base import FormatFiles
 from evalgate.model import (
     Case,
     ConfigOrigin,
@@ -42,20 +41,6 @@ from .walk import Tree
 SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
 
-@frozen_dataclass
-class Discovery:
-    """The suites in the order of their paths, all problems, and the searched tree.
-
-    A file that cannot be read has problems and no suite; `unread`: its criteria and agent, if they
-    are known. `libraries`: the files of other formats than ADK's, and which of them run."""
-
-    suites: tuple[Suite, ...]
-    problems: tuple[Problem, ...]
-    unread: tuple[Suite, ...]
-    tree: Tree
-    libraries: tuple[FormatFiles, ...] = ()
-
-
 def discover(
     settings: Settings, *, tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Discovery:
@@ -64,17 +49,13 @@ def discover(
 
     Raises NothingToDo if no file or case is left and no problem explains it; with `unrun_suffices`,
     only if there is no library file either."""
-    search = _Search(settings, tree, unrun_suffices=unrun_suffices)
-    if search.libraries and unrun_suffices and not (search.keys or search.others):
-        return Discovery(
-            suites=(),
-            problems=search.problems,
-            unread=(),
-            tree=search.tree,
-            libraries=search.libraries,
-        )
-    search.require_evaluations()
-    return _discovery(search)
+    discovery = Discovery(settings, tree)
+    if unrun_suffices:
+        discovery.drop_without_agent()
+    if not (unrun_suffices and discovery.libraries) or discovery.keys or discovery.others:
+        discovery.require_evaluations()
+        discovery.find_suites()
+    return discovery
 
 
 def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
@@ -87,17 +68,29 @@ def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem,
     return discovery.suites, discovery.problems
 
 
-class _Search:
-    """The selected evaluation sets: `sets` of ADK's files (before the selection of cases:
-    `all_sets`), `others` of other formats (`libraries`); and the problems of their files and of
-    files that are not run (`unrun`). `keys`: ADK's selected files; `failed`: those that could not
-    be read; `datasets`: those of agents-cli; `lookalikes`: those that have only the name of an
-    evaluation file. `tree`: walked again if a selection names a skipped folder."""
+class Discovery:
+    """The suites in the order of their paths, all problems, and the searched tree.
 
-    def __init__(self, settings: Settings, tree: Tree | None, *, unrun_suffices: bool) -> None:
-        self.settings = settings
-        self.texts = [_relative(text, settings.root) for text in settings.paths]
-        self.tree = self._walk(tree)
+    A file that cannot be read has problems and no suite; `unread`: its criteria and agent, if they
+    are known. `libraries`: the files of other formats than ADK's, and which of them run. `tree`:
+    walked again if a selection names a skipped folder.
+
+    `keys`: ADK's selected files: `_failed` could not be read, `_datasets` are of agents-cli,
+    `_lookalikes` have only the name of an evaluation file; `_all_sets` are the sets of others, and
+    `_sets` the selected cases. `others`: the selected sets of libraries; `_unrun`: problems of
+    their files, and of files that are not run."""
+
+    suites: tuple[Suite, ...] = ()
+    unread: tuple[Suite, ...] = ()
+
+    def __init__(self, settings: Settings, tree: Tree | None) -> None:
+        self._settings = settings
+        root = settings.root
+        exclude = settings.gate_file.exclude
+        self._texts = [_relative(text, root) for text in settings.paths]
+        tree = tree or Tree(root, exclude=exclude)
+        folders = unsearched_folders(self._texts, files=Files(root, tree.evaluation_files))
+        self.tree = Tree(root, exclude=exclude, extra_folders=folders) if folders else tree
         selections, library_files = self._select()
         adk_selections = [item for item in selections if not library_files.issuperset(item.keys)]
         exact_keys = {
@@ -109,40 +102,30 @@ class _Search:
             self.keys = {
                 key for selection in adk_selections for key in selection.keys
             } - library_files
-        self.all_sets: dict[str, EvalSet] = {}
-        self.failed: set[str] = set()
-        self.datasets: set[str] = set()
-        self.lookalikes: set[str] = set()
+        self._all_sets: dict[str, EvalSet] = {}
+        self._failed: set[str] = set()
+        self._datasets: set[str] = set()
+        self._lookalikes: set[str] = set()
         self._read_problems: list[Problem] = []
         self._read_sets(exact_keys=exact_keys)
-        self.sets, unknown = self._pick(self.all_sets, adk_selections)
+        self._sets, unknown = self._pick(self._all_sets, adk_selections)
         self.problems = (*self._unmatched, *self.tree.problems, *self._read_problems, *unknown)
-        self.others, self.unrun = self._read_libraries(selections)
-        if unrun_suffices:
-            self._drop_without_agent()
-
-    def _walk(self, tree: Tree | None) -> Tree:
-        root = self.settings.root
-        exclude = self.settings.gate_file.exclude
-        tree = tree or Tree(root, exclude=exclude)
-        folders = unsearched_folders(self.texts, files=Files(root, tree.evaluation_files))
-        return Tree(root, exclude=exclude, extra_folders=folders) if folders else tree
+        self.others, self._unrun = self._read_libraries(selections)
 
     def _select(self) -> tuple[list[Selection], set[str]]:
         """The selections, and the files of the libraries."""
-        root = self.settings.root
+        root = self._settings.root
         evaluation_files = self.tree.evaluation_files
-        named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self.texts)))
+        named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self._texts)))
         files_by_format = [
             (row, row.find(self.tree, named_files=named_files)) for row in formats.FORMATS.values()
         ]
         library_files = {file for _, files in files_by_format for file in files}
-        all_files = Files(root, (*evaluation_files, *sorted(library_files)))
-        parsed = [parse_selection(text, files=all_files) for text in self.texts]
-        self._unmatched = [problem for problem in parsed if isinstance(problem, Problem)]
-        selections = [selection for selection in parsed if isinstance(selection, Selection)]
+        selections, self._unmatched = parse_selections(
+            self._texts, files=Files(root, (*evaluation_files, *sorted(library_files)))
+        )
         chosen = library_files
-        if self.texts:
+        if self._texts:
             chosen = {key for selection in selections for key in selection.keys}
         libraries = (
             row.read(self.tree, files, chosen=chosen.intersection(files))
@@ -167,9 +150,9 @@ class _Search:
                     in formats.CASE_FILES
                 ):
                     self._read_problems.append(text)
-                    self.failed.add(key)
+                    self._failed.add(key)
                     continue
-                self.lookalikes.add(key)  # the file may not be ADK's
+                self._lookalikes.add(key)  # the file may not be ADK's
                 if isinstance(content, Problem):
                     warning = errors.warning(text.code, text.message, text.place, text.hint)
                     self._read_problems.append(warning)
@@ -181,40 +164,42 @@ class _Search:
             elif kind is FileKind.DATASET or (
                 kind is FileKind.EVAL_SET and walk.is_in_datasets(key)
             ):
-                self.datasets.add(key)
+                self._datasets.add(key)
             elif kind is not FileKind.EVAL_SET and not is_intended:
-                self.lookalikes.add(key)
+                self._lookalikes.add(key)
                 continue
             reading = formats.parse_eval_set(text, file=key)
             self._read_problems.extend(reading.problems)
             if reading.eval_set is None:
-                self.failed.add(key)
+                self._failed.add(key)
             else:
-                self.all_sets[key] = reading.eval_set
+                self._all_sets[key] = reading.eval_set
         self._drop_copies(scenario_keys)
 
     def _drop_copies(self, scenario_keys: Collection[str]) -> None:
         """Drop cases of scenarios that an evaluation set has, too."""
         case_ids = {
             case.case_id
-            for key, eval_set in self.all_sets.items()
+            for key, eval_set in self._all_sets.items()
             for case in eval_set.cases
             if key not in scenario_keys
         }
-        for key in self.all_sets.keys() & {*scenario_keys}:
-            cases = tuple(case for case in self.all_sets[key].cases if case.case_id not in case_ids)
-            self.all_sets[key] = self.all_sets[key].with_cases(cases)
+        for key in self._all_sets.keys() & {*scenario_keys}:
+            cases = tuple(
+                case for case in self._all_sets[key].cases if case.case_id not in case_ids
+            )
+            self._all_sets[key] = self._all_sets[key].with_cases(cases)
             if not cases:
-                del self.all_sets[key]
-                self.lookalikes.add(key)
+                del self._all_sets[key]
+                self._lookalikes.add(key)
 
     def _pick(
         self, sets: Mapping[str, EvalSet], selections: Sequence[Selection]
     ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
         """The selected cases, and problems with unknown ones."""
         picked_sets, unknown = pick_cases(sets, selections)
-        if self.settings.grep:
-            picked_sets = find_cases(picked_sets, self.settings.grep)
+        if self._settings.grep:
+            picked_sets = find_cases(picked_sets, self._settings.grep)
         return picked_sets, unknown
 
     def _read_libraries(
@@ -238,11 +223,11 @@ class _Search:
         )
         return sets, (*problems, *unknown)
 
-    def _drop_without_agent(self) -> None:
+    def drop_without_agent(self) -> None:
         """Drop the sets of libraries without an agent here, with a note: they may belong to an app
         that runs elsewhere."""
         uses, _ = discovery_agents.choose_agents(
-            self.others, gate_file=self.settings.gate_file, tree=self.tree
+            self.others, gate_file=self._settings.gate_file, tree=self.tree
         )
         keys = [key for key in self.others if uses[key] == discovery_agents.UNKNOWN]
         if not keys:
@@ -251,12 +236,12 @@ class _Search:
         count = words.counted(sum(len(self.others.pop(key).cases) for key in keys), noun)
         message = f"no agent is known for {count}, and `evalgate run` needs one"
         hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
-        self.unrun = (*self.unrun, errors.note("ces-no-agent", message, Place(keys[0]), hint))
+        self._unrun = (*self._unrun, errors.note("ces-no-agent", message, Place(keys[0]), hint))
 
     def require_evaluations(self) -> None:
         """Raise NothingToDo if nothing is left and no problem explains it."""
         library_problems = (problem for library in self.libraries for problem in library.problems)
-        is_library_broken = bool(errors_in((*library_problems, *self.unrun)))
+        is_library_broken = bool(errors_in((*library_problems, *self._unrun)))
         evaluations = [
             words.counted(library.evaluation_count(), library.noun)
             for library in self.libraries
@@ -264,86 +249,118 @@ class _Search:
         ]
         if evaluations and not (self.keys or self.others or is_library_broken):
             message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
-            raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self.unrun))
+            raise NothingToDo(message, hint=SHOWN, problems=(*self.problems, *self._unrun))
         outside = (problem for problem in self._unmatched if problem.code == "outside-root")
         is_explained = is_library_broken or errors_in(
             (*self.tree.problems, *self._read_problems, *outside)
         )
-        if not (self.sets or self.others or is_explained):
+        if not (self._sets or self.others or is_explained):
             raise hints.nothing_found(
                 self.tree,
-                cases=sum(len(eval_set.cases) for eval_set in self.all_sets.values()),
-                files=len(self.all_sets),
-                grep=self.settings.grep,
-                other_files=self.lookalikes,
+                cases=sum(len(eval_set.cases) for eval_set in self._all_sets.values()),
+                files=len(self._all_sets),
+                grep=self._settings.grep,
+                other_files=self._lookalikes,
                 problems=self.problems,
             )
 
-    def broken(self) -> list[str]:
-        """The files of libraries that an error prevents from running. Includes files that the user
-        named and that have only evaluations that are not run."""
-        files = {
+    def find_suites(self) -> None:
+        """Find the criteria and agents of the sets."""
+        tree = self.tree
+        finder = CriteriaFinder(tree, self._settings)
+        # files that cannot be read: their configs may be wrong too, and everything is reported at
+        # once; of libraries, those that an error prevents from running
+        empty_set = EvalSet(eval_set_id="", cases=())
+        broken_files = {
             problem.place.file
-            for problem in errors_in(self.unrun)
+            for problem in errors_in(self._unrun)
             if problem.place and problem.code not in CODES
         }
-        return sorted(
-            file
-            for file in files.difference(self.others)
-            if any(library.holds_cases(file) for library in self.libraries)
+        self.unread, _ = self._suites(
+            dict.fromkeys(self._failed, empty_set),
+            dict.fromkeys(sorted(broken_files.difference(self.others)), empty_set),
+            finder=finder,
+        )
+        suites, agent_problems = self._suites(self._sets, self.others, finder=finder)
+        self.suites = tuple(sorted(suites, key=lambda suite: suite.key))
+        on_defaults = [
+            suite for suite in self.suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
+        ]
+        self.problems = (
+            *self.problems,
+            *self._unrun,
+            *finder.problems,
+            *finder.elsewhere(),
+            *criteria.defaults_problems(on_defaults, tree),
+            *agent_problems,
+            *self._unheeded(),
         )
 
+    def _suites(
+        self,
+        sets: Mapping[str, EvalSet],
+        library_sets: Mapping[str, EvalSet],
+        *,
+        finder: CriteriaFinder,
+    ) -> tuple[tuple[Suite, ...], list[Problem]]:
+        """A suite for each set; a library scores as its evaluations require. And problems with
+        agents."""
+        all_sets = {**sets, **library_sets}
+        uses, problems = discovery_agents.choose_agents(
+            all_sets, gate_file=self._settings.gate_file, tree=self.tree
+        )
+        agents_by_key = {
+            key: agents.with_defaults(use, self._settings) for key, use in uses.items()
+        }
+        scoring_by_key = {
+            key: finder.criteria_of(key, sets[key].cases, is_dataset=key in self._datasets)
+            for key in sorted(sets)
+        }
+        for library in self.libraries:
+            for key in filter(library.holds_cases, library_sets):
+                named_uses = library.criteria_of(library_sets[key].cases, agents_by_key[key])
+                deciding_uses = tuple(map(with_facts, named_uses))
+                scoring_by_key[key] = (
+                    (*deciding_uses, *criteria.informational_uses(beside=deciding_uses)),
+                    CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
+                    SimulatorUse(max_turns=None),
+                )
+        suites = (
+            Suite(
+                key=key,
+                eval_set=all_sets[key],
+                criteria=criterion_uses,
+                criteria_source=source,
+                agent=agents_by_key[key],
+                simulator=simulator,
+            )
+            for key, (criterion_uses, source, simulator) in scoring_by_key.items()
+        )
+        return tuple(suites), problems
 
-def _discovery(search: _Search) -> Discovery:
-    """The sets with their criteria and agents."""
-    tree = search.tree
-    finder = CriteriaFinder(tree, search.settings)
-    # files that cannot be read: their configs may be wrong too, and everything is reported at once
-    empty_set = EvalSet(eval_set_id="", cases=())
-    unread, _ = _suites(
-        search,
-        dict.fromkeys(sorted(search.failed), empty_set),
-        dict.fromkeys(search.broken(), empty_set),
-        finder=finder,
-    )
-    unsorted_suites, agent_problems = _suites(search, search.sets, search.others, finder=finder)
-    suites = tuple(sorted(unsorted_suites, key=lambda suite: suite.key))
-    on_defaults = [
-        suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
-    ]
-    problems = (
-        *search.problems,
-        *search.unrun,
-        *finder.problems,
-        *finder.elsewhere(),
-        *criteria.defaults_problems(on_defaults, tree),
-        *agent_problems,
-        *_unheeded(search, suites, unread),
-    )
-    return Discovery(
-        suites=suites, problems=problems, unread=unread, tree=tree, libraries=search.libraries
-    )
-
-
-def _unheeded(
-    search: _Search, suites: Sequence[Suite], unread: Sequence[Suite]
-) -> Iterator[Problem]:
-    """Problems with files, configs and settings that look intended but are not used."""
-    tree = search.tree
-    settings = search.settings
-    rules = settings.gate_file
-    all_suites = (*suites, *unread)
-    is_whole = not settings.paths and not settings.grep
-    yield from hints.ignored_files(tree, within=_ignored_within(search), run=search.keys)
-    yield from hints.misnamed_configs(tree, all_suites)
-    if is_whole:
-        yield from hints.misnamed_files(tree, run=search.keys)
-    exact_files = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
-    library_files = (file for library in search.libraries for file in library.files())
-    files = {*tree.evaluation_files, *search.keys, *library_files, *exact_files}
-    yield from hints.pattern_problems(settings, files=files - search.lookalikes)
-    names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
-    yield from hints.name_problems(settings, names=names) if is_whole else ()
+    def _unheeded(self) -> Iterator[Problem]:
+        """Problems with files, configs and settings that look intended but are not used."""
+        tree = self.tree
+        settings = self._settings
+        rules = settings.gate_file
+        all_suites = (*self.suites, *self.unread)
+        is_whole = not settings.paths and not settings.grep
+        ignored_files = set(tree.ignored)
+        if settings.paths and ignored_files:  # those that are selected by folder or glob
+            selections, _ = parse_selections(self._texts, files=Files(tree.root, tree.ignored))
+            ignored_files = {key for selection in selections for key in selection.keys}
+        yield from hints.ignored_files(tree, within=ignored_files, run=self.keys)
+        yield from hints.misnamed_configs(tree, all_suites)
+        if is_whole:
+            yield from hints.misnamed_files(tree, run=self.keys)
+        exact_files = {
+            name for name in hints.exact_names(rules) if (settings.root / name).is_file()
+        }
+        library_files = (file for library in self.libraries for file in library.files())
+        files = {*tree.evaluation_files, *self.keys, *library_files, *exact_files}
+        yield from hints.pattern_problems(settings, files=files - self._lookalikes)
+        names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
+        yield from hints.name_problems(settings, names=names) if is_whole else ()
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
@@ -363,22 +380,6 @@ def _is_within(path: str, root: Path) -> bool | None:
         return (root / path).resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # such as loops of links
         return None
-
-
-def _ignored_within(search: _Search) -> set[str]:
-    """The git-ignored evaluation files that are selected by folder or glob; all if nothing is
-    selected."""
-    tree = search.tree
-    if not search.settings.paths or not tree.ignored:
-        return set(tree.ignored)
-    files = Files(tree.root, tree.ignored)
-    selections = (parse_selection(text, files=files) for text in search.texts)
-    return {
-        key
-        for selection in selections
-        if isinstance(selection, Selection)
-        for key in selection.keys
-    }
 
 
 def _relative(text: str, root: Path) -> str:
@@ -423,51 +424,6 @@ def _eval_set_of(text: str, key: str, tree: Tree) -> str:
     except (ValueError, KeyError, TypeError):
         return text
     return json.dumps({"eval_set_id": path.stem, "eval_cases": cases})
-
-
-def _suites(
-    search: _Search,
-    sets: Mapping[str, EvalSet],
-    library_sets: Mapping[str, EvalSet],
-    *,
-    finder: CriteriaFinder,
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """A suite for each set; a library scores as its evaluations require. And problems with
-    agents."""
-    settings = search.settings
-    uses, problems = discovery_agents.choose_agents(
-        {**sets, **library_sets}, gate_file=settings.gate_file, tree=search.tree
-    )
-    agents_by_key = {key: agents.with_defaults(use, settings) for key, use in uses.items()}
-    suites = []
-    for key in sorted(sets):
-        criterion_uses, source, simulator = finder.criteria_of(
-            key, sets[key].cases, is_dataset=key in search.datasets
-        )
-        suite = Suite(
-            key=key,
-            eval_set=sets[key],
-            criteria=criterion_uses,
-            criteria_source=source,
-            agent=agents_by_key[key],
-            simulator=simulator,
-        )
-        suites.append(suite)
-    for library in search.libraries:
-        for key in filter(library.holds_cases, library_sets):
-            named_uses = library.criteria_of(library_sets[key].cases, agents_by_key[key])
-            deciding_uses = tuple(map(with_facts, named_uses))
-            informational_uses = criteria.informational_uses(beside=deciding_uses)
-            suite = Suite(
-                key=key,
-                eval_set=library_sets[key],
-                criteria=(*deciding_uses, *informational_uses),
-                criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
-                agent=agents_by_key[key],
-                simulator=SimulatorUse(max_turns=None),
-            )
-            suites.append(suite)
-    return tuple(suites), tuple(problems)
 
 
 # --- the selected files and cases ---------------------------------------------------------------
@@ -528,6 +484,15 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
             is_file = keys == (_path(text[:end]),)
             return Selection(text=text, keys=keys, case_ids=case_ids, is_file=is_file)
     return _unmatched(text, files)
+
+
+def parse_selections(
+    texts: Iterable[str], *, files: Files
+) -> tuple[list[Selection], list[Problem]]:
+    """The selections in texts, and problems with the others."""
+    parsed = [parse_selection(text, files=files) for text in texts]
+    selections = [selection for selection in parsed if isinstance(selection, Selection)]
+    return selections, [problem for problem in parsed if isinstance(problem, Problem)]
 
 
 def unsearched_folders(texts: Iterable[str], *, files: Files) -> list[str]:

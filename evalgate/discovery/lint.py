@@ -3,7 +3,7 @@ author wants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from evalgate import agents, errors
@@ -149,27 +149,33 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
     for use in suite.criteria:
         if use.code is not None or (use.name not in reference_uses and use.name != STATE):
             continue
-        serves = _SERVES.get(use.name, _answers)
-        is_lacking = _LACKS_REFERENCE.get(use.name)
-        lacking_cases = [
-            case
-            for case in scripted_cases
-            if (is_lacking(case) if is_lacking else not all(serves(turn) for turn in case.turns))
-        ]
+        turns_by_case = [(case, _turns_without(use, case)) for case in scripted_cases]
+        lacking_cases = [case for case, numbers in turns_by_case if numbers]
         if not lacking_cases:
             continue
-        expectation = _missing(use, lacking_cases, serves)
-        is_scored = use.name != STATE and any(
-            serves(turn) for case in scripted_cases for turn in case.turns
-        )
-        if len(lacking_cases) == len(scripted_cases) and not is_scored:
+        expectation = "expected `final_response`"
+        if use.name == STATE:
+            expectation = "expected final session state"
+        elif any(
+            _answers(case.turns[number - 1])
+            for case, numbers in turns_by_case
+            for number in numbers
+        ):
+            expectation += " with text"
+        if all(len(numbers) == len(case.turns) for case, numbers in turns_by_case):
             message = f"`{use.name}`: no case has an {expectation} to compare with"
             file = suite.criteria_source.file
             source = file or "the criteria (ADK's defaults are in use: add a test_config.json)"
             hint = f"Add one to each case, or remove `{use.name}` from {source}."
             yield errors.error("reference-missing", message, Place(suite.key), hint)
         else:
-            message = f"`{use.name}`: no {expectation} in {_turns_without(lacking_cases, use)}"
+            first_case = lacking_cases[0]
+            numbers = _turns_without(use, first_case)
+            location = _case_names(lacking_cases)
+            if len(lacking_cases) == 1 and len(numbers) < len(first_case.turns):
+                turns_text = " and ".join(map(str, numbers))
+                location += f" (turn{'s' if len(numbers) > 1 else ''} {turns_text})"
+            message = f"`{use.name}`: no {expectation} in {location}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(
                 use.name
             )
@@ -179,7 +185,7 @@ def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterat
             yield errors.warning(
                 "reference-missing-in-case",
                 message,
-                _place_of(suite, lacking_cases[0]),
+                _place_of(suite, first_case),
                 hint,
             )
 
@@ -269,38 +275,14 @@ def _has_words(turn: Invocation) -> bool:
     )
 
 
-_LACKS_REFERENCE: Mapping[str, Callable[[Case], bool]] = {
-    # "no expected calls" is an expectation too: see `nothing_expected`
-    TRAJECTORY: lambda _: False,
-    STATE: lambda case: case.expects_state is None,
-}
-"""For criteria that do not compare answers: True if a case has no reference."""
-
-_SERVES: Mapping[str, Callable[[Invocation], bool]] = {ANSWER: _has_words}
-"""True for expected answers that a criterion can use; other criteria can use any text."""
-
-
-def _missing(
-    use: CriterionUse, lacking_cases: Sequence[Case], serves: Callable[[Invocation], bool]
-) -> str:
-    """The missing reference, in words."""
-    if use.name == STATE:
-        return "expected final session state"
-    unserved_turns = (turn for case in lacking_cases for turn in case.turns if not serves(turn))
-    wordless = any(_answers(turn) for turn in unserved_turns)
-    return "expected `final_response` with text" if wordless else "expected `final_response`"
-
-
-def _turns_without(lacking_cases: Sequence[Case], use: CriterionUse) -> str:
-    """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
-    if len(lacking_cases) > 1 or use.name == STATE:
-        return _case_names(lacking_cases)
-    serves = _SERVES.get(use.name, _answers)
-    turns = lacking_cases[0].turns
-    silent_numbers = [str(number) for number, turn in enumerate(turns, start=1) if not serves(turn)]
-    if len(silent_numbers) == len(turns):
-        return _case_names(lacking_cases)
-    return f"{_case_names(lacking_cases)} (turn{'s' if len(silent_numbers) > 1 else ''} {' and '.join(silent_numbers)})"
+def _turns_without(use: CriterionUse, case: Case) -> list[int]:
+    """The turns of a case, counted from 1, without the reference of a criterion. "No expected
+    calls" is a reference too: see `nothing_expected`."""
+    if use.name == TRAJECTORY or (use.name == STATE and case.expects_state is not None):
+        return []
+    serves = _has_words if use.name == ANSWER else _answers
+    turns = enumerate(case.turns, start=1)
+    return [number for number, turn in turns if use.name == STATE or not serves(turn)]
 
 
 def lint_rules(settings: Settings) -> Iterator[Problem]:

@@ -82,10 +82,10 @@ class _Cases:
             read_case = agents_cli.read_case if is_dataset else repair.read_case
             case = read_case(raw, spot, place=place)
         elif self.dialect is Dialect.FLAT_LIST:
-            turn = spot.validated(InvocationWire, repair.repair_old_turn(raw, spot))
+            turn = spot.validated(InvocationWire, repair.OLD_TURN.read(raw, spot))
             self.turns += [turn.to_model()] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
-            old_case = spot.validated(EvalCaseWire, repair.repair_old_case(raw, spot))
+            old_case = spot.validated(EvalCaseWire, repair.OLD_CASE.read(raw, spot))
             case = old_case.to_model(place=place) if old_case is not None else None
         elif is_first:
             message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"

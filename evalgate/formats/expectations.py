@@ -51,24 +51,35 @@ def change(
     Raises ConfigError if the file cannot be read, has no such turn, or cannot be edited without
     other changes."""
     old_set, dialect = _read(text, file=file)
-    case_index = _find(old_set, case_id)
-    conversation = () if case_index is None else old_set.cases[case_index].turns
-    if case_index is None or turn >= len(conversation):
+    index = _find(old_set, case_id)
+    conversation = () if index is None else old_set.cases[index].turns
+    if index is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", place=Place(file))
-    editor = _Editor(text, dialect, case_index, turn, of=len(conversation))
-    if answer is not None and answer != _answer_of(conversation[turn]):
-        editor.set_answer(answer)
+    old_turn = conversation[turn]
     calls = None
+    path = _path_of(text, dialect, index, turn)
+    span = rewrite.find(text, path)
+    raw = None if span is None else span.value
+    values: dict[Path, Any] = {}
+    # datasets expect an answer only of the last turn
+    is_open = dialect is not Dialect.AGENTS_CLI or turn == len(conversation) - 1
+    if answer is not None and answer != _answer_of(old_turn) and is_open:
+        values |= _answer_values(raw, answer, is_plain=dialect is not Dialect.ADK)
     if steps is not None:
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
-        if not _same(conversation[turn], calls):
-            editor.set_calls(calls, steps, old_turn=conversation[turn])
-    if not editor.failed and _is_exact_change(
-        old_set, editor.text, file=file, at=(case_index, turn), answer=answer, calls=calls
+        if not _same(old_turn, calls) and dialect is not Dialect.AGENTS_CLI:
+            is_old = dialect in eval_set.OLD
+            values |= _call_values(raw, calls, steps, old_turn.tool_calls, is_old=is_old)
+    new_text: str | None = text
+    for steps_to_value, value in values.items():
+        new_text = new_text and rewrite.put(new_text, (*path, *steps_to_value), value)
+    new_cases = _cases_in(new_text or "", file=file)
+    if new_text and _is_exact_change(
+        old_set.cases, new_cases, (index, turn), answer=answer, calls=calls
     ):
-        return editor.text
+        return new_text
     raise _unchangeable(
-        f"turn {turn + 1} of case {case_id!r}", old_set.cases[case_index].place or Place(file)
+        f"turn {turn + 1} of case {case_id!r}", old_set.cases[index].place or Place(file)
     )
 
 
@@ -105,9 +116,8 @@ def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Pat
         raise ConfigError(
             f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
         )
-    top = rewrite.find(text, ()) if dialect is Dialect.ADK else None
-    keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
-    return list(old_set.cases), index, (keys[0], index) if len(keys) == 1 else ()
+    path = _case_path(text, index) if dialect is Dialect.ADK else ()
+    return list(old_set.cases), index, path
 
 
 def _require_cases(
@@ -148,29 +158,27 @@ def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
 
 
 def _is_exact_change(
-    old_set: EvalSet,
-    text: str,
-    *,
-    file: str,
+    old_cases: Sequence[Case],
+    new_cases: Sequence[Case],
     at: tuple[int, int],
+    *,
     answer: str | None,
     calls: Sequence[ToolCall] | None,
 ) -> bool:
-    """True if the file still parses, with that turn as requested and everything else unchanged."""
-    new_cases = _cases_in(text, file=file)
+    """True if that turn is as requested, and everything else unchanged."""
     case, turn = at
-    new_turns = new_cases[case].turns if len(new_cases) == len(old_set.cases) else ()
+    new_turns = new_cases[case].turns if len(new_cases) == len(old_cases) else ()
     if turn >= len(new_turns):
         return False
     new_turn = new_turns[turn]
-    conversation = list(old_set.cases[case].turns)
+    conversation = list(old_cases[case].turns)
     changes: JsonObject = {}
     if answer is not None:
         changes["final_response"] = new_turn.final_response
     if calls is not None:
         changes |= {"events": new_turn.events, "itemized": new_turn.itemized}
     conversation[turn] = replace(conversation[turn], **changes)
-    expected_cases = list(old_set.cases)
+    expected_cases = list(old_cases)
     expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
     return (
         expected_cases == list(new_cases)
@@ -179,146 +187,86 @@ def _is_exact_change(
     )
 
 
-class _Editor:
-    """A text that is being edited. `failed`: a value is not at its expected place."""
+# --- the values of a turn, by their paths in it ---------------------------------------------------
 
-    def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
-        """`turn`: the turn to edit, of `of` turns in the case."""
-        self.text = text
-        self.failed = False
-        self._dialect = dialect
-        # datasets expect an answer only of the last turn
-        self._is_open = dialect is not Dialect.AGENTS_CLI or turn == of - 1
-        self._turn: Path = (turn,) if dialect is Dialect.FLAT_LIST else (case, "data", turn)
-        if dialect not in eval_set.OLD:
-            self._turn = (self._key((), "eval_cases") or "eval_cases", case)
-        if dialect is Dialect.ADK:
-            self._turn = (
-                *self._turn,
-                self._key(self._turn, "conversation", "data") or "conversation",
-                turn,
-            )
 
-    def set_answer(self, answer: str) -> None:
-        """Set the expected answer."""
-        usual_key = (
-            "reference"
-            if self._dialect in (*eval_set.OLD, Dialect.AGENTS_CLI)
-            else "final_response"
-        )
-        key = self._key(self._turn, usual_key) or self._key(self._turn, *_ANSWERS)
-        if not self._is_open:
-            self.failed = True
-        elif key is None:
-            self._put(
-                (*self._turn, usual_key),
-                answer if usual_key == "reference" else self._content(answer, None),
-            )
-        else:
-            self._set_text((*self._turn, key), answer, is_plain=usual_key == "reference")
+def _path_of(text: str, dialect: Dialect, case: int, turn: int) -> Path:
+    """The path of a turn; of its case in a dataset."""
+    if dialect is Dialect.FLAT_LIST:
+        return (turn,)
+    if dialect is Dialect.NAMED_LIST:
+        return case, "data", turn
+    case_path = _case_path(text, case)
+    if dialect is Dialect.AGENTS_CLI:
+        return case_path
+    span = rewrite.find(text, case_path)
+    return (*case_path, _key(span and span.value, "conversation", "data") or "conversation", turn)
 
-    def _set_text(self, path: Path, answer: str, *, is_plain: bool) -> None:
-        value = self._value(path)
-        if isinstance(value, str) or (is_plain and value is None):
-            self._put(path, answer)
-            return
-        key = self._key(path, "parts")
-        text_indexes = [
-            index
-            for index, part in enumerate(elements(value, key or ""))
-            if isinstance(part, dict)
-            and isinstance(part.get("text"), str)
-            and not part.get("thought")
-        ]
-        if key is not None and len(text_indexes) == 1:
-            self._put((*path, key, text_indexes[0], "text"), answer)
-        else:
-            self._put(path, self._content(answer, value))
 
-    @staticmethod
-    def _content(answer: str, old: Any) -> JsonObject:
-        role = member(old, "role")
-        return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
+def _case_path(text: str, index: int) -> Path:
+    """The path of a case of `eval_cases`."""
+    top = rewrite.find(text, ())
+    return _key(top and top.value, "eval_cases") or "eval_cases", index
 
-    def set_calls(
-        self, calls: Sequence[ToolCall], steps: Sequence[Event], *, old_turn: Invocation
-    ) -> None:
-        """Set the expected calls, with the steps that contained them."""
-        if self._dialect in eval_set.OLD:
-            self._set_list(
-                self._turn,
-                "expected_tool_use",
-                calls,
-                old_turn,
-                name="tool_name",
-                args="tool_input",
-            )
-            return
-        if self._dialect is Dialect.AGENTS_CLI:
-            self.failed = True
-            return
-        key = self._key(self._turn, "intermediate_data")
-        path = (*self._turn, key or "intermediate_data")
-        old_value = self._value(path) if key else None
-        kind_key = self._key(path, "tool_uses")
-        if self._key(path, "invocation_events") is not None:
+
+def _answer_values(turn: Any, answer: str, *, is_plain: bool) -> dict[Path, Any]:
+    """The value for another expected answer. `is_plain`: the dialect has a text in its place."""
+    usual_key = "reference" if is_plain else "final_response"
+    key = _key(turn, usual_key) or _key(turn, *_ANSWERS) or usual_key
+    old_value = member(turn, key)
+    if isinstance(old_value, str) or (is_plain and old_value is None):
+        return {(key,): answer}
+    parts_key = _key(old_value, "parts") or "parts"
+    text_indexes = [
+        index
+        for index, part in enumerate(elements(old_value, parts_key))
+        if isinstance(part, dict) and isinstance(part.get("text"), str) and not part.get("thought")
+    ]
+    if len(text_indexes) == 1:
+        return {(key, parts_key, text_indexes[0], "text"): answer}
+    role = member(old_value, "role") or "model"
+    return {(key,): adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role))}
+
+
+def _call_values(
+    turn: Any,
+    calls: Sequence[ToolCall],
+    steps: Sequence[Event],
+    old_calls: Sequence[ToolCall],
+    *,
+    is_old: bool,
+) -> dict[Path, Any]:
+    """The values for other expected calls, with the steps that contained them: only the different
+    arguments if the tools are the same, else the whole list."""
+    name, args = ("tool_name", "tool_input") if is_old else ("name", "args")
+    value = [{name: call.name, args: dict(call.arguments)} for call in calls]
+    path: Path = (_key(turn, "expected_tool_use") or "expected_tool_use",)
+    old_value = member(turn, str(path[0]))
+    if not is_old:
+        key = _key(turn, "intermediate_data") or "intermediate_data"
+        data = member(turn, key)
+        if _key(data, "invocation_events") is not None:
             events = [adk_shapes.event_json(event) for event in steps]
-            self._put(path, {"invocation_events": events})
-        elif kind_key is not None or old_value == {}:
-            self._set_list(path, kind_key or "tool_uses", calls, old_turn, name="name", args="args")
-        else:
-            self._put(
-                path,
-                {
-                    "tool_uses": [
-                        {"name": call.name, "args": dict(call.arguments)} for call in calls
-                    ]
-                },
-            )
+            return {(key,): {"invocation_events": events}}
+        list_key = _key(data, "tool_uses")
+        if list_key is None and data != {}:
+            return {(key,): {"tool_uses": value}}
+        path = key, list_key or "tool_uses"
+        old_value = member(data, path[1])
+    if (
+        not isinstance(old_value, list)
+        or len(old_value) != len(calls)
+        or [call.name for call in old_calls] != [call.name for call in calls]
+    ):
+        return {path: value}
+    return {
+        (*path, index, _key(old_value[index], args, *repair.ARGUMENTS) or args): dict(new.arguments)
+        for index, (old, new) in enumerate(zip(old_calls, calls, strict=True))
+        if not call_diff.same((old,), (new,))
+    }
 
-    def _set_list(
-        self,
-        parent: Path,
-        key: str,
-        calls: Sequence[ToolCall],
-        old_turn: Invocation,
-        *,
-        name: str,
-        args: str,
-    ) -> None:
-        """Set a list of calls: only the different arguments if the tools are the same, else the
-        whole list."""
-        path: Path = (*parent, self._key(parent, key) or key)
-        old_value = self._value(path)
-        old_calls = old_turn.tool_calls
-        value = [{name: call.name, args: dict(call.arguments)} for call in calls]
-        is_same_length = isinstance(old_value, list) and len(old_value) == len(calls) == len(
-            old_calls
-        )
-        if not is_same_length or any(
-            old_call.name != new_call.name
-            for old_call, new_call in zip(old_calls, calls, strict=True)
-        ):
-            self._put(path, value)
-            return
-        for index, (old_call, new_call) in enumerate(zip(old_calls, calls, strict=True)):
-            if not call_diff.same((old_call,), (new_call,)):
-                args_key = self._key((*path, index), args, *repair.ARGUMENTS) or args
-                self._put((*path, index, args_key), dict(new_call.arguments))
 
-    def _key(self, path: Path, *names: str) -> str | None:
-        """The object's key with one of these names, as the file spells it."""
-        value = self._value(path)
-        keys = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
-        return keys[0] if len(keys) == 1 else next((key for key in keys if key == names[0]), None)
-
-    def _value(self, path: Path) -> Any:
-        place = rewrite.find(self.text, path)
-        return None if place is None else place.value
-
-    def _put(self, path: Path, value: Any) -> None:
-        text = rewrite.put(self.text, path, value)
-        if text is None:
-            self.failed = True
-        else:
-            self.text = text
+def _key(value: Any, *names: str) -> str | None:
+    """The object's key with one of these names, as the file spells it."""
+    keys = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
+    return keys[0] if len(keys) == 1 else next((key for key in keys if key == names[0]), None)

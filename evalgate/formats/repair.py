@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -103,13 +105,28 @@ def report_lost(key: str, value: Any, spot: Spot, *, has_expectations: bool = Fa
         spot.error("unknown-key", f"`{key}` is not read, so this would be lost: {text}", hint)
 
 
+Repair = Callable[[Any, Spot], Any]
+"""Converts a value at a place to ADK's shape, and reports its changes. A value of another type is
+unchanged."""
+
+
+def _each(repair: Repair) -> Repair:
+    """The repair of a list."""
+    return lambda raw, spot: (
+        [repair(member, spot.at(index)) for index, member in enumerate(raw)]
+        if isinstance(raw, list)
+        else raw
+    )
+
+
 class Shape:
     """The keys of one kind of object: ADK's own, and alternative names.
 
     `is_open`: unknown keys are not reported. `is_old`: of a format of which ADK reads one spelling,
     and ignores other keys; `unread`: keys of that format without an effect. `is_lost`: True if an
     unknown key (in snake_case) with this value holds an expectation. `meaning`: the key that one
-    probably means, beside the keys that were read; "" if it is harmless."""
+    probably means, beside the keys that were read; "" if it is harmless. `members`: the repairs of
+    values by key; `finish`: the repair of the object after them."""
 
     def __init__(
         self,
@@ -123,6 +140,8 @@ class Shape:
         unread: Collection[str] = (),
         is_lost: Callable[[str, Any], bool] = lambda *_: False,
         meaning: Callable[[str, Any, Collection[str]], str] = lambda *_: "",
+        members: Mapping[str, Repair] = MappingProxyType({}),
+        finish: Callable[[Fields], Any] = lambda fields: fields,
         **alternatives: str,
     ) -> None:
         """`alternatives`: ADK's key = other names for it, separated by blanks."""
@@ -134,113 +153,24 @@ class Shape:
         self.unread = unread
         self.is_lost = is_lost
         self.meaning = meaning
+        self.members = members
+        self.finish = finish
         self.others = {
             alias: key for key, aliases in alternatives.items() for alias in aliases.split()
         }
 
+    def read(self, raw: Any, spot: Spot) -> Any:
+        """See Repair."""
+        if not isinstance(raw, dict):
+            return raw
+        fields = Fields(raw, self, spot)
+        for key, repair in self.members.items():
+            fields.repair(key, repair)
+        return self.finish(fields)
 
-_CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
-_ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
 
-CASE = Shape(
-    "a case",
-    EvalCaseWire.model_fields,
-    is_open=True,
-    eval_id="id case_id eval_case_id test_id name",
-    conversation="turns invocations data",
-    conversation_scenario="scenario user_scenario",
-    session_input="initial_session session_inputs",
-)
-INVOCATION = Shape(
-    "a turn",
-    InvocationWire.model_fields,
-    is_lost=lambda name, value: name in _NEVER_DROPPED and bool(value),
-    meaning=lost_key,
-    user_content="user query prompt user_message user_input input",
-    final_response=f"reference {_ANSWERS} expected_final",
-    intermediate_data=f"tool_uses {_CALLS}",
-)
-SESSION = Shape("a session", SessionInputWire.model_fields, is_open=True)
-SCENARIO = Shape("a scenario", ScenarioWire.model_fields, user_persona="persona")
-RUBRIC = Shape(
-    "a rubric",
-    RubricWire.model_fields,
-    rubric_id="id name",
-    rubric_content="content text text_property",
-)
-STEPS = Shape(
-    "intermediate_data",
-    IntermediateDataWire.model_fields,
-    meaning=lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
-    tool_uses=_CALLS,
-    invocation_events="events",
-)
-CONTENT = Shape("a content", ContentWire.model_fields, parts="content text")
-PART = Shape("a part", PartWire.model_fields, text="content")
-ARGUMENTS = [
-    "args",
-    "arguments",
-    "input",
-    "parameters",
-    "tool_args",
-    "tool_arguments",
-    "tool_input",
-    "tool_parameters",
-]
-"""Common names for the arguments of a tool call."""
-CALL = Shape(
-    "a tool call",
-    ToolCallWire.model_fields,
-    meaning=lambda _, value, beside: (
-        "args" if isinstance(value, dict) and value and "args" not in beside else ""
-    ),
-    name="tool_name",
-    args=" ".join(ARGUMENTS),
-    id="tool_id",
-)
-RESPONSE = Shape(
-    "a tool response",
-    ToolResponseWire.model_fields,
-    name="tool_name",
-    response="content result output",
-    id="tool_id",
-)
-# ADK's two old list formats
-_IGNORED = "ADK itself ignores it"
-_UNREAD = ("mock_tool_output", "actual_tool_use", "response")
-OLD_CASE = Shape(
-    "a case", ("name", "data", "initial_session"), is_old=True, remark=_IGNORED, is_lost=expects
-)
-OLD_SESSION = Shape(
-    "a session", ("app_name", "user_id", "state"), is_open=True, is_old=True, remark=_IGNORED
-)
-OLD_TURN = Shape(
-    "a turn",
-    ("query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"),
-    is_old=True,
-    remark=_IGNORED,
-    unread=_UNREAD,
-    is_lost=expects,
-    reference=f"{_ANSWERS} expected_final",
-    expected_tool_use=f"tool_uses {_CALLS}",
-)
-OLD_CALL = Shape(
-    "an expected tool call",
-    ("tool_name", "tool_input"),
-    is_old=True,
-    unread=(*_UNREAD, "id", "tool_output"),
-    meaning=lambda _, value, beside: (
-        "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
-    ),
-    tool_name="name tool",
-    tool_input=" ".join(ARGUMENTS),
-)
 _OF_OLD = {"reference": str, "expected_tool_use": list}
 """The types of values under another name that an old turn takes."""
-
-
-Repair = Callable[[Any, Spot], Any]
-"""Converts a value at a place to ADK's shape, and reports its changes."""
 
 
 class Fields(JsonObject):
@@ -259,27 +189,27 @@ class Fields(JsonObject):
             name = to_snake(key)
             adk_key = shape.others.get(name)
             is_exact = key == name or (not shape.is_old and key == to_camel(name))
+            code = ""
             if name in shape.known and (is_exact or not shape.is_old or name not in raw):
-                if not is_exact:
-                    message = f"`{key}` is read as `{name}`. {shape.remark}"
-                    spot.at(key).warning("adk-rejects-spelling", message)
-                self[name] = value
-                self.spelling[name] = key
+                adk_key = name
+                code = "" if is_exact else "adk-rejects-spelling"
             elif (
                 adk_key is not None
                 and adk_key not in names
                 and adk_key not in self
                 and isinstance(value, _OF_OLD.get(adk_key, object))
             ):
-                meaning = (
-                    "the expected tool calls" if adk_key == "intermediate_data" else f"`{adk_key}`"
-                )
-                message = f"`{key}` is read as {meaning}. {shape.remark}"
-                spot.at(key).warning("adk-rejects-name", message)
-                self[adk_key] = value
-                self.spelling[adk_key] = key
-            elif not shape.is_open and name not in shape.unread:
-                unknown_keys.append(key)
+                code = "adk-rejects-name"
+            else:
+                if not shape.is_open and name not in shape.unread:
+                    unknown_keys.append(key)
+                continue
+            if code:
+                is_calls = code == "adk-rejects-name" and adk_key == "intermediate_data"
+                meaning = "the expected tool calls" if is_calls else f"`{adk_key}`"
+                spot.at(key).warning(code, f"`{key}` is read as {meaning}. {shape.remark}")
+            self[adk_key] = value
+            self.spelling[adk_key] = key
         for key in unknown_keys:
             name = to_snake(key)
             key_spot = spot.at(key)
@@ -317,39 +247,313 @@ class Fields(JsonObject):
                 )
                 del self[key]
 
-    def repair(self, key: str, kind: type, repair: Repair) -> None:
-        """Replace the value of `key`, if it has this type."""
-        if isinstance(self.get(key), kind):
+    def repair(self, key: str, repair: Repair) -> None:
+        """Replace the value of `key`, if there is one."""
+        if key in self:
             self[key] = repair(self[key], self.under(key))
 
 
-def _repair_items(repair: Repair) -> Repair:
-    return lambda raw, spot: [repair(member, spot.at(index)) for index, member in enumerate(raw)]
+_CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
+_ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
+ARGUMENTS = [
+    "args",
+    "arguments",
+    "input",
+    "parameters",
+    "tool_args",
+    "tool_arguments",
+    "tool_input",
+    "tool_parameters",
+]
+"""Common names for the arguments of a tool call."""
 
 
-def repair_case(raw: Any, spot: Spot) -> Any:
-    """A case in ADK's shape, if its meaning is evident."""
+# --- tool calls and their responses ---------------------------------------------------------------
+
+
+def _finish_call(call: Fields) -> Fields:
+    if isinstance(call.get("args"), str):
+        call["args"] = object_in(call["args"])
+    return call
+
+
+CALL = Shape(
+    "a tool call",
+    ToolCallWire.model_fields,
+    meaning=lambda _, value, beside: (
+        "args" if isinstance(value, dict) and value and "args" not in beside else ""
+    ),
+    finish=_finish_call,
+    name="tool_name",
+    args=" ".join(ARGUMENTS),
+    id="tool_id",
+)
+
+
+def _repair_call(raw: Any, spot: Spot) -> Any:
+    if isinstance(member(raw, "function"), dict):
+        spot.adk_warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}")
+        function = raw["function"]
+        raw = {
+            "id": raw.get("id"),
+            "name": function.get("name"),
+            "args": function.get("arguments"),
+        }
+    return CALL.read(raw, spot)
+
+
+def repair_call(raw: Any, spot: Spot) -> Any:
+    """A tool call of a list. Reads bare names, `{tool_name, tool_input}` and `{function: {name,
+    arguments}}` too."""
+    if isinstance(raw, str):
+        spot.adk_warning("adk-rejects-shape", "a tool call as a bare name; read without arguments")
+        return {"name": raw}
+    return _repair_call(raw, spot)
+
+
+def _finish_response(response: Fields) -> Fields:
+    value = response.get("response")
+    if value is not None and not isinstance(value, dict):
+        response.under("response").adk_warning(
+            "adk-rejects-shape", "a response that is not an object; read as `result`"
+        )
+        response["response"] = _as_object(value)
+    return response
+
+
+RESPONSE = Shape(
+    "a tool response",
+    ToolResponseWire.model_fields,
+    finish=_finish_response,
+    name="tool_name",
+    response="content result output",
+    id="tool_id",
+)
+
+
+def _steps_of_tools(raw: list[Any], spot: Spot) -> JsonObject:
+    calls: list[Any] = []
+    responses: list[Any] = []
+    for index, tool in enumerate(raw):
+        if isinstance(tool, dict) and "result" in tool:
+            name = tool.get("name") or tool.get("tool_name")
+            response = _as_object(tool["result"])
+            responses.append({"id": tool.get("id"), "name": name, "response": response})
+            tool = without(tool, ("result",))  # noqa: PLW2901 - without its result
+        calls.append(repair_call(tool, spot.at(index)))
+    return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
+
+
+def _as_object(value: Any) -> Any:
+    if isinstance(value, str):
+        value = object_in(value)
+    return value if isinstance(value, dict) or value is None else {"result": value}
+
+
+def object_in(text: str) -> Any:
+    """The object that a text contains as JSON, or the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def _finish_steps(steps: Fields) -> Any:
+    steps.drop_nulls(*steps)
+    spot = steps.under("tool_uses")
+    calls = steps.get("tool_uses")
+    if spot.path[-1] in ("tool_uses", "toolUses"):
+        steps.repair("tool_uses", _each(repair_call))
+    # under another name, a call may have its result beside it
+    elif isinstance(calls, list):
+        steps.update(without(_steps_of_tools(calls, spot), steps.keys() - {"tool_uses"}))
+    if steps.get("invocation_events") is not None and (
+        steps.get("tool_uses") or steps.get("tool_responses")
+    ):
+        message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
+        steps.spot.adk_warning("adk-rejects-shape", message)
+        return {"invocation_events": steps["invocation_events"]}
+    return steps
+
+
+STEPS = Shape(
+    "intermediate_data",
+    IntermediateDataWire.model_fields,
+    meaning=lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
+    members={"tool_responses": _each(RESPONSE.read)},
+    finish=_finish_steps,
+    tool_uses=_CALLS,
+    invocation_events="events",
+)
+
+
+def _repair_steps(raw: Any, spot: Spot) -> Any:
+    """The steps of a turn; a list is one of tool calls."""
+    if not isinstance(raw, list):
+        return STEPS.read(raw, spot)
+    if spot.path[-1] in ("intermediate_data", "intermediateData"):
+        spot.adk_warning("adk-rejects-shape", "a list of tool calls where ADK wants an object")
+    return _steps_of_tools(raw, spot)
+
+
+# --- contents and turns ---------------------------------------------------------------------------
+
+PART = Shape(
+    "a part",
+    PartWire.model_fields,
+    members={"function_call": _repair_call, "function_response": RESPONSE.read},
+    text="content",
+)
+
+
+def _repair_part(raw: Any, spot: Spot) -> Any:
+    if isinstance(raw, str):
+        spot.adk_warning("adk-rejects-shape", "a part as plain text; read as its text")
+        return {"text": raw}
+    return PART.read(raw, spot)
+
+
+CONTENT = Shape(
+    "a content",
+    ContentWire.model_fields,
+    members={"parts": _each(_repair_part)},
+    parts="content text",
+)
+
+
+def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
+    """A content. Reads plain text, lists of parts, and `{role, content}` too."""
+    if isinstance(raw, str):
+        spot.adk_warning(
+            "adk-rejects-shape", "plain text where ADK wants a content; read as its text"
+        )
+        return {"role": role, "parts": [{"text": raw}]}
+    if isinstance(raw, list):
+        spot.adk_warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts")
+        raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
-    case = Fields(raw, CASE, spot)
+    if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
+        keys = listed_keys(raw)
+        if role == "user":  # an agent that is triggered by events
+            message = f"an object where ADK wants a content; sent as its JSON ({keys})"
+            spot.adk_warning("adk-rejects-shape", message)
+            return {"role": role, "parts": [{"text": json.dumps(raw, ensure_ascii=False)}]}
+        spot.error(
+            "wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}"
+        )
+        return {"role": role, "parts": []}
+    content = CONTENT.read(raw, spot)
+    parts = content.get("parts")
+    if isinstance(parts, str):
+        if content.spelling["parts"] == "parts":
+            spot.adk_warning("adk-rejects-shape", "plain text where ADK wants a list of parts")
+        content["parts"] = [{"text": parts}]
+    content.setdefault("role", role)
+    return content
+
+
+def _finish_rubric(rubric: Fields) -> Fields:
+    content = rubric.get("rubric_content")
+    text = content.get("text") if isinstance(content, dict) else content
+    if isinstance(text, str):
+        rubric["rubric_content"] = {"text_property": text}
+    return rubric
+
+
+RUBRIC = Shape(
+    "a rubric",
+    RubricWire.model_fields,
+    finish=_finish_rubric,
+    rubric_id="id name",
+    rubric_content="content text text_property",
+)
+
+
+def _repair_rubric(raw: Any, spot: Spot) -> Any:
+    """A rubric of a list. A plain text is one, and so is `{id, content: {text}}`."""
+    if isinstance(raw, str):
+        spot.adk_warning("adk-rejects-shape", "a rubric as plain text; read as its text")
+        number = int(spot.path[-1]) + 1
+        return {"rubric_id": f"rubric_{number}", "rubric_content": {"text_property": raw}}
+    return RUBRIC.read(raw, spot)
+
+
+INVOCATION = Shape(
+    "a turn",
+    InvocationWire.model_fields,
+    is_lost=lambda name, value: name in _NEVER_DROPPED and bool(value),
+    meaning=lost_key,
+    members={
+        "user_content": partial(repair_content, role="user"),
+        "final_response": partial(repair_content, role="model"),
+        "intermediate_data": _repair_steps,
+        "rubrics": _each(_repair_rubric),
+    },
+    user_content="user query prompt user_message user_input input",
+    final_response=f"reference {_ANSWERS} expected_final",
+    intermediate_data=f"tool_uses {_CALLS}",
+)
+
+
+def repair_invocation(raw: Any, spot: Spot) -> Any:
+    """A turn in ADK's shape: reads contents as plain text, tool calls beside the answer, and other
+    tools' names."""
+    if isinstance(raw, dict) and "role" in raw and raw.keys() & {"parts", "content"}:
+        message = f"found a chat message (`role`, `{'parts' if 'parts' in raw else 'content'}`), expected a turn"
+        hint = "a turn has what the user says and what the agent answers: `user_content` and `final_response`"
+        spot.error("wrong-type", message, hint)
+        return {"user_content": {"parts": []}}
+    return INVOCATION.read(raw, spot)
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def _finish_session(session: Fields) -> Fields:
+    """A missing app or user is left to the driver."""
+    for key in ("app_name", "user_id"):
+        if session.get(key) is None:
+            session.spot.adk_warning("adk-rejects-missing", f"`{key}` is missing; read as unknown")
+            session[key] = ""
+    session.drop_nulls("state")
+    return session
+
+
+def _finish_case(case: Fields) -> Fields:
     if isinstance(case.get("eval_id"), int | float):
         case.under("eval_id").adk_warning("adk-rejects-type", "the id is a number; read as text")
         case["eval_id"] = str(case["eval_id"])
-    case.repair("conversation", list, _repair_items(repair_invocation))
-    _read_beside(raw, case, spot)
-    case.repair(
-        "conversation_scenario",
-        dict,
-        lambda value, spot: Fields(value, SCENARIO, spot),
-    )
-    case.repair("session_input", dict, _repair_session)
-    case.repair("rubrics", list, _repair_rubrics)
+    _read_beside(case)
     return case
 
 
-def _read_beside(raw: Json, case: Fields, spot: Spot) -> None:
+SESSION = Shape("a session", SessionInputWire.model_fields, is_open=True, finish=_finish_session)
+SCENARIO = Shape("a scenario", ScenarioWire.model_fields, user_persona="persona")
+CASE = Shape(
+    "a case",
+    EvalCaseWire.model_fields,
+    is_open=True,
+    members={
+        "conversation": _each(repair_invocation),
+        "conversation_scenario": SCENARIO.read,
+        "session_input": SESSION.read,
+        "rubrics": _each(_repair_rubric),
+    },
+    finish=_finish_case,
+    eval_id="id case_id eval_case_id test_id name",
+    conversation="turns invocations data",
+    conversation_scenario="scenario user_scenario",
+    session_input="initial_session session_inputs",
+)
+
+
+def _read_beside(case: Fields) -> None:
     """Move questions and expectations beside the turns into the only turn that they fit; report
     others."""
+    raw = case.raw
+    spot = case.spot
     other_keys = {
         key: to_snake(key)
         for key in raw.keys() - set(case.spelling.values())
@@ -408,243 +612,21 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
     return True
 
 
-def repair_invocation(raw: Any, spot: Spot) -> Any:
-    """A turn in ADK's shape: reads contents as plain text, tool calls beside the answer, and other
-    tools' names."""
-    if not isinstance(raw, dict):
-        return raw
-    if "role" in raw and raw.keys() & {"parts", "content"}:
-        message = f"found a chat message (`role`, `{'parts' if 'parts' in raw else 'content'}`), expected a turn"
-        hint = "a turn has what the user says and what the agent answers: `user_content` and `final_response`"
-        spot.error("wrong-type", message, hint)
-        return {"user_content": {"parts": []}}
-    turn = Fields(raw, INVOCATION, spot)
-    for key, role in (("user_content", "user"), ("final_response", "model")):
-        if turn.get(key) is not None:
-            turn[key] = repair_content(turn[key], turn.under(key), role=role)
-    data_spot = turn.under("intermediate_data")
-    if not isinstance(turn.get("intermediate_data"), list):
-        turn.repair("intermediate_data", dict, _repair_steps)
-    elif data_spot.path[-1] in ("intermediate_data", "intermediateData"):
-        data_spot.adk_warning("adk-rejects-shape", "a list of tool calls where ADK wants an object")
-    turn.repair("intermediate_data", list, _steps_of_tools)
-    turn.repair("rubrics", list, _repair_rubrics)
-    return turn
+# --- ADK's two old list formats -------------------------------------------------------------------
 
-
-def _repair_session(raw: JsonObject, spot: Spot) -> JsonObject:
-    """A session. A missing app or user is left to the driver."""
-    session = Fields(raw, SESSION, spot)
-    for key in ("app_name", "user_id"):
-        if session.get(key) is None:
-            spot.adk_warning("adk-rejects-missing", f"`{key}` is missing; read as unknown")
-            session[key] = ""
-    session.drop_nulls("state")
-    return session
-
-
-def _repair_rubrics(raw: list[Any], spot: Spot) -> list[Any]:
-    """Rubrics. A plain text is a rubric, and so is `{id, content: {text}}`."""
-    rubrics: list[Any] = []
-    for index, rubric in enumerate(raw):
-        rubric_spot = spot.at(index)
-        if isinstance(rubric, str):
-            rubric_spot.adk_warning("adk-rejects-shape", "a rubric as plain text; read as its text")
-            rubrics.append(
-                {"rubric_id": f"rubric_{index + 1}", "rubric_content": {"text_property": rubric}}
-            )
-            continue
-        if isinstance(rubric, dict):
-            rubric = Fields(rubric, RUBRIC, rubric_spot)  # noqa: PLW2901 - the same rubric, in order
-            content = rubric.get("rubric_content")
-            text = content.get("text") if isinstance(content, dict) else content
-            if isinstance(text, str):
-                rubric["rubric_content"] = {"text_property": text}
-        rubrics.append(rubric)
-    return rubrics
-
-
-def repair_content(raw: Any, spot: Spot, *, role: str) -> Any:
-    """A content. Reads plain text, lists of parts, and `{role, content}` too."""
-    if isinstance(raw, str):
-        spot.adk_warning(
-            "adk-rejects-shape", "plain text where ADK wants a content; read as its text"
-        )
-        return {"role": role, "parts": [{"text": raw}]}
-    if isinstance(raw, list):
-        spot.adk_warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts")
-        raw = {"role": role, "parts": raw}
-    if not isinstance(raw, dict):
-        return raw
-    if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
-        keys = listed_keys(raw)
-        if role == "user":  # an agent that is triggered by events
-            message = f"an object where ADK wants a content; sent as its JSON ({keys})"
-            spot.adk_warning("adk-rejects-shape", message)
-            return {"role": role, "parts": [{"text": json.dumps(raw, ensure_ascii=False)}]}
-        spot.error(
-            "wrong-type", f"expected a content (`role`, `parts`) or plain text, found {keys}"
-        )
-        return {"role": role, "parts": []}
-    content = Fields(raw, CONTENT, spot)
-    content.repair("parts", list, _repair_items(_repair_part))
-    parts = content.get("parts")
-    if isinstance(parts, str):
-        if content.spelling["parts"] == "parts":
-            spot.adk_warning("adk-rejects-shape", "plain text where ADK wants a list of parts")
-        content["parts"] = [{"text": parts}]
-    content.setdefault("role", role)
-    return content
-
-
-def _repair_part(raw: Any, spot: Spot) -> Any:
-    if isinstance(raw, str):
-        spot.adk_warning("adk-rejects-shape", "a part as plain text; read as its text")
-        return {"text": raw}
-    if not isinstance(raw, dict):
-        return raw
-    part = Fields(raw, PART, spot)
-    part.repair("function_call", dict, repair_call)
-    part.repair("function_response", dict, _repair_response)
-    return part
-
-
-def _repair_steps(raw: JsonObject, spot: Spot) -> JsonObject:
-    steps = Fields(raw, STEPS, spot)
-    steps.drop_nulls(*steps)
-    steps.repair("tool_responses", list, _repair_items(_repair_response))
-    if steps.under("tool_uses").path[-1] in ("tool_uses", "toolUses"):
-        steps.repair("tool_uses", list, _repair_items(repair_call))
-    # under another name, a call may have its result beside it
-    elif isinstance(steps.get("tool_uses"), list):
-        tool_steps = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"))
-        steps.update(without(tool_steps, steps.keys() - {"tool_uses"}))
-    if steps.get("invocation_events") is not None and (
-        steps.get("tool_uses") or steps.get("tool_responses")
-    ):
-        message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
-        spot.adk_warning("adk-rejects-shape", message)
-        return {"invocation_events": steps["invocation_events"]}
-    return steps
-
-
-def repair_call(raw: Any, spot: Spot) -> Any:
-    """A tool call. Reads bare names, `{tool_name, tool_input}` and `{function: {name, arguments}}`
-    too."""
-    if isinstance(raw, str):
-        spot.adk_warning("adk-rejects-shape", "a tool call as a bare name; read without arguments")
-        return {"name": raw}
-    if not isinstance(raw, dict):
-        return raw
-    if isinstance(raw.get("function"), dict):
-        spot.adk_warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}")
-        raw = {
-            "id": raw.get("id"),
-            "name": raw["function"].get("name"),
-            "args": raw["function"].get("arguments"),
-        }
-    call = Fields(raw, CALL, spot)
-    if isinstance(call.get("args"), str):
-        call["args"] = object_in(call["args"])
-    return call
-
-
-def _repair_response(raw: Any, spot: Spot) -> Any:
-    if not isinstance(raw, dict):
-        return raw
-    response = Fields(raw, RESPONSE, spot)
-    value = response.get("response")
-    if value is not None and not isinstance(value, dict):
-        response.under("response").adk_warning(
-            "adk-rejects-shape", "a response that is not an object; read as `result`"
-        )
-        response["response"] = _as_object(value)
-    return response
-
-
-def _steps_of_tools(raw: list[Any], spot: Spot) -> JsonObject:
-    calls: list[Any] = []
-    responses: list[Any] = []
-    for index, tool in enumerate(raw):
-        if isinstance(tool, dict) and "result" in tool:
-            name = tool.get("name") or tool.get("tool_name")
-            response = _as_object(tool["result"])
-            responses.append({"id": tool.get("id"), "name": name, "response": response})
-            tool = without(tool, ("result",))  # noqa: PLW2901 - without its result
-        calls.append(repair_call(tool, spot.at(index)))
-    return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
-
-
-def _as_object(value: Any) -> Any:
-    if isinstance(value, str):
-        value = object_in(value)
-    return value if isinstance(value, dict) or value is None else {"result": value}
-
-
-def object_in(text: str) -> Any:
-    """The object that a text contains as JSON, or the text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text
-
-
-def repair_old_case(raw: Any, spot: Spot) -> Any:
-    """A case of ADK's old list with names, in ADK's shape."""
-    if not isinstance(raw, dict):
-        return raw
-    case = Fields(raw, OLD_CASE, spot)
-    case.drop_nulls("initial_session")
-    case.repair("data", list, _repair_items(repair_old_turn))
-    case.repair("initial_session", dict, _repair_old_session)
-    if "data" not in case:
-        spot.error("missing-key", "`data` is missing", instead_of("data", raw))
-        case["data"] = []
-    for key, adk_key in _OLD_NAMES.items():
-        case.rename(key, adk_key)
-    return case
-
-
-_OLD_NAMES = {"name": "eval_id", "data": "conversation", "initial_session": "session_input"}
-
-
-def _repair_old_session(raw: JsonObject, spot: Spot) -> JsonObject | None:
-    session = Fields(raw, OLD_SESSION, spot)
-    session.drop_nulls(*session)
-    return {"app_name": "", "user_id": "", **session} if raw else None
-
-
-def repair_old_turn(raw: Any, spot: Spot) -> Any:
-    """A turn of ADK's old lists, in ADK's shape.
-
-    As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and missing
-    tool calls mean no calls; both are expectations."""
-    if not isinstance(raw, dict):
-        return raw
-    turn = Fields(raw, OLD_TURN, spot)
-    turn.drop_nulls(*_OLD_STEPS)
-    turn.setdefault("reference", "")
-    for key, adk_key, role, kind in (
-        ("query", "user_content", "user", str),
-        ("reference", "final_response", "model", str | None),
-    ):
-        turn.rename(key, adk_key)
-        text = turn.get(adk_key, "")
-        if not isinstance(text, kind):
-            turn.under(adk_key).wrong_type("text", text)
-        if adk_key in turn:
-            parts = [{"text": text}] if isinstance(text, str) else []
-            turn[adk_key] = {"role": role, "parts": parts}
-    steps = {}
-    for key, (adk_key, repair) in _OLD_STEPS.items():
-        items = turn.pop(key, [])
-        if isinstance(items, list):
-            steps[adk_key] = _repair_items(repair)(items, turn.under(key))
-        else:
-            turn.under(key).wrong_type("a list", items)
-    turn["intermediate_data"] = steps
-    return turn
+_IGNORED = "ADK itself ignores it"
+_UNREAD = ("mock_tool_output", "actual_tool_use", "response")
+OLD_CALL = Shape(
+    "an expected tool call",
+    ("tool_name", "tool_input"),
+    is_old=True,
+    unread=(*_UNREAD, "id", "tool_output"),
+    meaning=lambda _, value, beside: (
+        "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
+    ),
+    tool_name="name tool",
+    tool_input=" ".join(ARGUMENTS),
+)
 
 
 def repair_old_call(raw: Any, spot: Spot) -> JsonObject:
@@ -690,6 +672,84 @@ _OLD_STEPS: Mapping[str, tuple[str, Repair]] = {
 }
 
 
+def _finish_old_turn(turn: Fields) -> Fields:
+    """As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and
+    missing tool calls mean no calls; both are expectations."""
+    turn.drop_nulls(*_OLD_STEPS)
+    turn.setdefault("reference", "")
+    for key, adk_key, role, kind in (
+        ("query", "user_content", "user", str),
+        ("reference", "final_response", "model", str | None),
+    ):
+        turn.rename(key, adk_key)
+        text = turn.get(adk_key, "")
+        if not isinstance(text, kind):
+            turn.under(adk_key).wrong_type("text", text)
+        if adk_key in turn:
+            parts = [{"text": text}] if isinstance(text, str) else []
+            turn[adk_key] = {"role": role, "parts": parts}
+    steps = {}
+    for key, (adk_key, repair) in _OLD_STEPS.items():
+        items = turn.pop(key, [])
+        if isinstance(items, list):
+            steps[adk_key] = _each(repair)(items, turn.under(key))
+        else:
+            turn.under(key).wrong_type("a list", items)
+    turn["intermediate_data"] = steps
+    return turn
+
+
+OLD_TURN = Shape(
+    "a turn",
+    ("query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"),
+    is_old=True,
+    remark=_IGNORED,
+    unread=_UNREAD,
+    is_lost=expects,
+    finish=_finish_old_turn,
+    reference=f"{_ANSWERS} expected_final",
+    expected_tool_use=f"tool_uses {_CALLS}",
+)
+
+
+def _finish_old_session(session: Fields) -> JsonObject | None:
+    session.drop_nulls(*session)
+    return {"app_name": "", "user_id": "", **session} if session.raw else None
+
+
+OLD_SESSION = Shape(
+    "a session",
+    ("app_name", "user_id", "state"),
+    is_open=True,
+    is_old=True,
+    remark=_IGNORED,
+    finish=_finish_old_session,
+)
+
+
+def _finish_old_case(case: Fields) -> Fields:
+    case.drop_nulls("initial_session")
+    case.repair("initial_session", OLD_SESSION.read)
+    if "data" not in case:
+        case.spot.error("missing-key", "`data` is missing", instead_of("data", case.raw))
+        case["data"] = []
+    for key, adk_key in _OLD_NAMES.items():
+        case.rename(key, adk_key)
+    return case
+
+
+_OLD_NAMES = {"name": "eval_id", "data": "conversation", "initial_session": "session_input"}
+OLD_CASE = Shape(
+    "a case",
+    tuple(_OLD_NAMES),
+    is_old=True,
+    remark=_IGNORED,
+    is_lost=expects,
+    members={"data": _each(OLD_TURN.read)},
+    finish=_finish_old_case,
+)
+
+
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {
     to_camel(name) for name in EvalCaseWire.model_fields
 }
@@ -707,7 +767,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | Non
                 if nearest_name or not key.startswith("_"):
                     spot.at(key).unknown_key("a case", near=nearest_name)
             return case.to_model(place=place)
-    repaired_case = repair_case(raw, spot)
+    repaired_case = CASE.read(raw, spot)
     if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(_TALKS):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
         spot.error("no-conversation", f"{message}{listed_keys(raw)}")

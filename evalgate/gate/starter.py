@@ -27,7 +27,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents, candidates, dotenv
 from evalgate.discovery.agent_source import AgentSource, ImportGraph
-from evalgate.discovery.agents import AgentFolders, Ambiguous
+from evalgate.discovery.agents import AgentFolders
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
@@ -357,12 +357,12 @@ def _candidates(
     framework_agents = list(agent_source.find_frameworks(files, graph))
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
     for key in keys:
-        choice = discovery_agents.find_agent(key, folders=folders)
+        found_agents = discovery_agents.find_agent(key, folders=folders)
         candidates = framework_agents
-        if isinstance(choice, Ambiguous):
+        if len(found_agents.folders) > 1:
             candidates = [
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
-                for path in choice.candidates
+                for path in found_agents.folders
             ]
         # the text is the comment of a candidate, and tells candidates apart
         uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}

@@ -13,10 +13,10 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
 from evalgate.model import (
@@ -96,10 +96,82 @@ How to treat the message:
 - The material may be in any language. Write the labels of your reply exactly as they are given here."""
 
 
-_VERDICTS = frozenset({"verdict", "verdicts"})
 CODE_RULE = """\
 The code is the one that the first line of the message names, letter by letter; it ends the object. Within a text of
 the object write a quotation mark as \\"."""
+
+
+ONE_ITEM: Mapping[str, str] = MappingProxyType({"": ""})
+"""The items of a question for a single verdict, with their names, which it does not need."""
+
+MOST_REQUIRED = 8
+"""The most entries that a schema requires: some servers refuse a schema with a larger minimum."""
+
+
+@frozen_dataclass
+class ReplyForm:
+    """The form of a reply with verdicts: the field `key` has one of the `labels`, True for a yes.
+
+    `names`: the items to judge, with their names in the prompt; the reply is a list with an entry
+    for each, except for ONE_ITEM. `texts`, `quoted`: the fields before the label; the rationale of
+    a verdict quotes the latter. Without labels, the reply has no verdicts."""
+
+    labels: Mapping[str, bool]
+    key: str = "verdict"
+    names: Mapping[str, str] = field(default_factory=lambda: ONE_ITEM)
+    texts: tuple[str, ...] = ("rationale",)
+    quoted: tuple[str, ...] = ()
+
+    @property
+    def is_single(self) -> bool:
+        """True if the reply is one verdict."""
+        return self.names == ONE_ITEM
+
+    def properties(self) -> Json:
+        """The properties of the reply's schema. A list has a minimum length: small models would
+        leave it empty."""
+        fields: JsonObject = {text: {"type": "string"} for text in (*self.texts, *self.quoted)}
+        fields[self.key] = {"type": "string", "enum": list(self.labels)}
+        if self.is_single:
+            return fields
+        names = {"id": {"type": "string", "enum": list(self.names.values())}}
+        minimum = min(len(self.names), MOST_REQUIRED)
+        entries = {"type": "array", "items": object_schema(names | fields), "minItems": minimum}
+        return {"verdicts": entries}
+
+    def entries(self, document: Any) -> list[JsonObject]:
+        """The object with the key, or those in the list of verdicts."""
+        if not self.is_single and isinstance(document, dict):
+            document = document.get("verdicts", document)
+        is_list = not self.is_single and isinstance(document, list)
+        nodes = document if is_list else [document]
+        return [node for node in nodes if isinstance(node, dict) and self.key in node]
+
+    def rationale(self, entry: Json) -> str:
+        """The reason in an entry, with the texts that it quotes."""
+        excerpts = (_prose_of(entry, key) for key in self.quoted)
+        quotations = (
+            f"\N{LEFT DOUBLE QUOTATION MARK}{excerpt}\N{RIGHT DOUBLE QUOTATION MARK}"
+            for excerpt in excerpts
+            if excerpt
+        )
+        return " ".join([_prose_of(entry, "rationale", "evidence"), *quotations]).strip()
+
+
+def object_schema(properties: Json) -> Json:
+    """The schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _prose_of(entry: Json, *keys: str) -> str:
+    """The first text among the keys of an entry; empty if there is no text."""
+    texts = (text.strip() for key in keys if isinstance(text := entry.get(key), str))
+    return next(filter(None, texts), "")
 
 
 @frozen_dataclass
@@ -107,8 +179,7 @@ class Question:
     """A question as it is sent: `system` has only our words. `version` changes with every word of
     the question.
 
-    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none.
-    `labels`: the words of a single verdict, True for a yes; empty for other replies."""
+    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
 
     system: str
     prompt: str
@@ -116,7 +187,7 @@ class Question:
     schema: Json | None = None
     pieces: Pieces = field(default_factory=dict)
     code: str = ""
-    labels: Mapping[str, bool] = field(default_factory=dict)
+    form: ReplyForm = ReplyForm(labels=MappingProxyType({}))
 
     def request(self, model: str, config: Json | None, **more: Any) -> JudgeRequest:
         """The request to a model; `more`: its other fields. The config's `system_instruction`
@@ -135,20 +206,6 @@ class Question:
         )
 
 
-class Reply(str):
-    """A reply with its question, which every reader needs."""
-
-    __slots__ = ("question",)
-
-    question: Question | None
-
-    def __new__(cls, text: str, question: Question | None = None) -> Self:
-        """The text of a reply to `question`."""
-        reply = super().__new__(cls, text)
-        reply.question = question
-        return reply
-
-
 def build_question(
     *,
     rules: str,
@@ -158,18 +215,16 @@ def build_question(
     version: str,
     schema: Json | None = None,
     labels: Mapping[str, bool] = MappingProxyType({}),
+    form: ReplyForm | None = None,
 ) -> Question:
-    """Put a question together; everything that others wrote must come in `pieces`. `labels`: as in
-    Question; they have their own schema."""
-    if labels:
-        verdict = {"type": "string", "enum": list(labels)}
-        schema = _object_schema({"rationale": {"type": "string"}, "verdict": verdict})
+    """Put a question together; everything that others wrote must come in `pieces`. `form`: of a
+    reply with verdicts, which has its own schema; by default a single one with these `labels`."""
+    form = form or ReplyForm(labels=labels)
     code, text = fence(pieces)
     rule_texts = [rules.strip(), HANDLING, reply.strip()]
     reply_code = ""
-    if schema is not None and not _VERDICTS.isdisjoint(schema["properties"]):
-        fields = {**schema["properties"], "code": {"type": "string"}}
-        schema = {**schema, "properties": fields, "required": list(fields)}
+    if form.labels:
+        schema = object_schema({**form.properties(), "code": {"type": "string"}})
         rule_texts.append(CODE_RULE)
         reply_code = code
     return Question(
@@ -179,7 +234,7 @@ def build_question(
         schema=schema,
         pieces=pieces,
         code=reply_code,
-        labels=labels,
+        form=form,
     )
 
 
@@ -345,12 +400,11 @@ class Statement:
     """The verdicts in a reply: `entries`, with lowered keys.
 
     Not `sure`: they may be quoted. `has_other_code`: it ends with another code than the message's,
-    which no pass survives. `pieces`: the judged material, as far as it is known."""
+    which no pass survives."""
 
     entries: Sequence[Json] = ()
     sure: bool = True
     has_other_code: bool = False
-    pieces: Pieces = field(default_factory=dict)
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
@@ -365,12 +419,12 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def state(text: str, key: str, *, several: bool = False) -> Statement:
-    """The entries of a reply with the key: a reply that is one JSON document, or its
-    objects that end with the code. `several`: the reply is a list."""
-    question = text.question if isinstance(text, Reply) else None
-    pieces = question.pieces if question else {}
-    code = question.code if question else ""
+def _state(question: Question, text: str) -> Statement:
+    """The verdicts of a reply: of one that is one JSON document, or of its objects that end with
+    the code."""
+    pieces = question.pieces
+    code = question.code
+    form = question.form
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
         return Statement()
@@ -378,7 +432,7 @@ def state(text: str, key: str, *, several: bool = False) -> Statement:
     document = _parse_json(body)
     if document is None:
         coded_entries = [
-            _entries(json_object, key, several=several)
+            form.entries(json_object)
             for json_object in json_objects(body)
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
@@ -388,12 +442,10 @@ def state(text: str, key: str, *, several: bool = False) -> Statement:
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
     has_code = bool(code) and isinstance(document, dict) and "code" in document
     has_other_code = has_code and document["code"] != code
-    entries = () if _is_quoted(body, pieces) else _entries(document, key, several=several)
     return Statement(
-        entries=entries,
+        entries=() if _is_quoted(body, pieces) else form.entries(document),
         sure=not has_other_code and (has_code or not is_torn),
         has_other_code=has_other_code,
-        pieces=pieces,
     )
 
 
@@ -461,14 +513,6 @@ def _object_at(text: str, position: int) -> tuple[JsonObject | None, int]:
     return (json_object, end) if is_object else (None, position + 1)
 
 
-def _entries(document: Any, key: str, *, several: bool) -> list[JsonObject]:
-    """The object with the key, or, if there are `several`, those in the list of verdicts."""
-    if several and isinstance(document, dict):
-        document = document.get("verdicts", document)
-    nodes = document if several and isinstance(document, list) else [document]
-    return [node for node in nodes if isinstance(node, dict) and key in node]
-
-
 def read_label(value: Any, labels: Collection[str]) -> str | None:
     """The label (lower case, `_` between words) that a value is; None: none of them.
 
@@ -490,14 +534,6 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
 _NUMBER = re.compile(r"\s*[0-9]{1,9}(\.[0-9]{1,9})?\s*")
 
 
-def prose_of(entry: Json, *keys: str) -> str:
-    """The first text among the keys of an entry; empty if there is no text."""
-    return next(
-        (text.strip() for key in keys if isinstance(text := entry.get(key), str) and text.strip()),
-        "",
-    )
-
-
 def quoted_value(value: Any) -> str:
     """A value that matches no label, shortened for display."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -513,67 +549,53 @@ def bare_name(name: str) -> str:
 # --- the judge's own words ------------------------------------------------------------------------
 
 
-def parse_label(text: str, labels: Mapping[str, bool]) -> Mapping[str, Vote]:
-    """The vote of a reply under the item "". A second label in a field besides the verdict and the
-    reason makes it no vote."""
-    statement = state(text, "verdict")
-    if not statement.entries:
-        return {}
-    (entry,) = statement.entries
-    vote = vote_of(entry["verdict"], labels, rationale=prose_of(entry, "rationale"))
-    other_texts = (
-        value
-        for key, value in entry.items()
-        if key not in ("verdict", "rationale") and isinstance(value, str)
-    )
-    if any(read_label(text, labels) not in (None, vote.label) for text in other_texts):
-        return {"": Vote(passed=None, label=vote.label, rationale=vote.rationale, sure=False)}
-    checked_vote = own_vote(vote, statement, "verdict")
-    return {} if checked_vote is None else {"": checked_vote}
-
-
-def votes_by_item(
-    text: str,
-    *,
-    key: str,
-    labels: Mapping[str, bool],
-    names: Mapping[str, str],
-    rationale_of: Callable[[Json], str],
-) -> Mapping[str, Vote]:
-    """The votes of a reply on several items, each under the `key` of its entry; contradictory votes
-    on one item do not count. `names`: the items by what an entry may call them, names of ours in
-    lower case.
+def read_votes(question: Question, text: str) -> Mapping[str, Vote]:
+    """The votes of a reply by item; contradictory votes on one item do not count. In a single
+    verdict, a second label in a field besides the verdict and the reason makes it no vote.
 
     A carelessly quoted text can end the entry that quotes it and begin another. If a vote that is
     not a pass is on an unknown item, or on an item for the second time, no pass in the reply
     counts."""
+    form = question.form
+    items = {item: item for item in form.names}
+    items |= {name.casefold(): item for item, name in form.names.items()}
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = state(text, key, several=True)
+    statement = _state(question, text)
     for entry in statement.entries:
-        written_name = str(entry.get("id", ""))
-        item = names.get(written_name) or names.get(bare_name(written_name))
-        vote = vote_of(entry[key], labels, rationale=rationale_of(entry))
+        vote = vote_of(entry[form.key], form.labels, rationale=form.rationale(entry))
+        written_name = "" if form.is_single else str(entry.get("id", ""))
+        item = items.get(written_name) or items.get(bare_name(written_name))
         earlier_vote = None if item is None else votes.get(item)
         is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
+        label = vote.label
         if earlier_vote is not None and earlier_vote.passed is not vote.passed:
-            label = f"{earlier_vote.label} and {vote.label}"
+            label = f"{earlier_vote.label} and {label}"
             vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = own_vote(vote, statement, key)
+        elif form.is_single and _has_other_label(entry, form, label):
+            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
+        checked_vote = _own_vote(vote, statement, question)
         if item is not None and checked_vote is not None:
             votes[item] = checked_vote
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_vote(vote: Vote, statement: Statement, key: str) -> Vote | None:
+def _has_other_label(entry: Json, form: ReplyForm, label: str) -> bool:
+    """True if a field besides the label and the reason is another label."""
+    texts = (text for key, text in entry.items() if key not in (form.key, "rationale"))
+    labels = (read_label(text, form.labels) for text in texts if isinstance(text, str))
+    return any(other not in (None, label) for other in labels)
+
+
+def _own_vote(vote: Vote, statement: Statement, question: Question) -> Vote | None:
     """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
     is."""
     if statement.sure or vote.passed is False:  # no author would plant a failure
         return vote
     # the judged material has both the key and the label, with any characters in between
-    material = [_letters(text) for text in statement.pieces.values()]
+    material = [_letters(text) for text in question.pieces.values()]
     is_quotable = all(
-        any(_letters(word) in text for text in material) for word in (key, vote.label)
+        any(_letters(word) in text for text in material) for word in (question.form.key, vote.label)
     )
     if vote.passed and (statement.has_other_code or is_quotable):
         return None
@@ -601,35 +623,3 @@ def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
     if word is None:
         return Vote(passed=None, label=quoted_value(value), rationale=rationale)
     return Vote(passed=labels[word], label=word, rationale=rationale)
-
-
-# --- schemas --------------------------------------------------------------------------------------
-
-
-def _object_schema(properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-MOST_REQUIRED = 8
-"""The most entries that a schema requires: some servers refuse a schema with a larger minimum."""
-
-
-def verdicts_schema(
-    names: Collection[str], *, texts: Sequence[str], label: str, labels: Iterable[str]
-) -> Json:
-    """The schema of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`,
-    then the `label`.
-
-    The list has a minimum length: small models would leave it empty."""
-    properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
-    properties |= {text: {"type": "string"} for text in texts}
-    properties |= {label: {"type": "string", "enum": list(labels)}}
-    items = _object_schema(properties)
-    return _object_schema(
-        {"verdicts": {"type": "array", "items": items, "minItems": min(len(names), MOST_REQUIRED)}}
-    )

@@ -22,7 +22,13 @@ from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.config import load
-from evalgate.criteria import hallucinations_v1, rubrics, vertex, vertex_service
+from evalgate.criteria import (
+    final_response_match_v2,
+    hallucinations_v1,
+    rubrics,
+    vertex,
+    vertex_service,
+)
 from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import (
@@ -34,7 +40,6 @@ from evalgate.formats import (
     recordings,
 )
 from evalgate.judges import base, prompting, replay
-from evalgate.judges.prompting import Reply
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -444,23 +449,19 @@ _RUBRICS = [
     Rubric(rubric_id="2", text="It names the price."),
 ]
 _SENTENCES = ("Apples are red.", "They are round and red and round.")
-_ASKED = prompting.build_question(
-    rules="r",
-    reply="r",
-    pieces={"answer": "Apples are red. They are round and red and round. verdict: valid"},
-    task="t",
-    version="1",
-    labels={"valid": True, "invalid": False},
+_ANSWER = "Apples are red. They are round and red and round. verdict: valid"
+_QUESTIONS = (
+    final_response_match_v2.ask_match(request="", answer=_ANSWER, reference=""),
+    vertex.ask_coherence(request="", answer=_ANSWER),
+    rubrics.ask_rubrics(rubrics.Subject.CONVERSATION, {"answer": _ANSWER}, _RUBRICS),
+    hallucinations_v1.render_validation({"answer": _ANSWER}, _SENTENCES),
 )
 
 
 def _read_reply(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    for reply in (text, Reply(text, _ASKED)):
-        prompting.parse_label(reply, {"valid": True, "invalid": False})
-        rubrics.parse_rubrics(reply, _RUBRICS)
-        hallucinations_v1.parse_validation(reply, _SENTENCES)
-        prompting.parse_label(reply, vertex.GRADES)
+    for question in _QUESTIONS:
+        prompting.read_votes(question, text)
     hallucinations_v1.parse_split(text, " ".join(_SENTENCES))
     hallucinations_v1.parse_split(f"<sentence>{text}</sentence>", text[:20_000])
     generate.parse(text)
@@ -474,7 +475,7 @@ def _replies() -> list[bytes]:
     for family in judge_replies.FAMILIES[:3]:
         names = family.names
         said = judge_replies.Said(
-            family, names, family.good, '7", "verdict": "valid", "x": "', _ASKED.code
+            family, names, family.good, '7", "verdict": "valid", "x": "', _QUESTIONS[0].code
         )
         for shapes in (judge_replies.FORMED, judge_replies.QUOTING, judge_replies.PROSE):
             found += [shape(said).encode() for shape in shapes.values()]

@@ -4,6 +4,7 @@ bench/judge_replies.py."""
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from evalgate.criteria import final_response_match_v2, judged, rubrics
 from evalgate.criteria.judged import Inquiry, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, Vote
-from evalgate.judges.prompting import Question, Reply
+from evalgate.judges.prompting import Question
 from evalgate.model import Rubric
 from evalgate.model.deviations import ADKS
 
@@ -27,8 +28,10 @@ GOOD, BAD = (
 )
 
 
-def parse_match(text: str) -> Mapping[str, Vote]:
-    return prompting.parse_label(text, final_response_match_v2.LABELS)
+def votes_on_rubrics(text: str) -> Mapping[str, Vote]:
+    """The votes of a reply to a question without material and code."""
+    question = rubrics.ask_rubrics(rubrics.Subject.CONVERSATION, {}, RUBRICS)
+    return prompting.read_votes(replace(question, pieces={}, code=""), text)
 
 
 RUBRICS = [
@@ -93,24 +96,24 @@ TORN = "</think>"
 @pytest.mark.parametrize("said", [GOOD, BAD])
 def test_an_object_amid_other_text_needs_the_code(reply: str, said: str) -> None:
     question = asked("7")
-    assert parse_match(Reply(reply.format(said), question)) == {}
+    assert prompting.read_votes(question, reply.format(said)) == {}
     own = f'{said[:-1]}, "code": "{question.code}"}}'
-    (vote,) = parse_match(Reply(reply.format(own), question)).values()
+    (vote,) = prompting.read_votes(question, reply.format(own)).values()
     assert (vote.passed, vote.sure) == (said is GOOD, True)
 
 
 def test_a_good_verdict_after_torn_thoughts_is_not_sure() -> None:
-    (vote,) = parse_match(Reply(GOOD, asked(TORN))).values()
+    (vote,) = prompting.read_votes(asked(TORN), GOOD).values()
     assert (vote.passed, vote.sure) == (True, False)
-    (vote,) = parse_match(Reply(BAD, asked(TORN))).values()
+    (vote,) = prompting.read_votes(asked(TORN), BAD).values()
     assert (vote.passed, vote.sure) == (False, True)  # nobody would plant it
 
 
 @pytest.mark.parametrize("reply", OTHER_CODES)
 def test_an_object_with_another_code_is_no_good_verdict(reply: str) -> None:
     """However often it is said: where a schema is kept, the code is required."""
-    assert parse_match(Reply(reply, asked("7"))) == {}
-    votes = parse_match(Reply(reply.replace('"valid"', '"invalid"'), asked("7")))
+    assert prompting.read_votes(asked("7"), reply) == {}
+    votes = prompting.read_votes(asked("7"), reply.replace('"valid"', '"invalid"'))
     assert not any(vote.passed for vote in votes.values())
 
 
@@ -138,7 +141,7 @@ def test_an_object_with_another_code_is_no_good_verdict(reply: str) -> None:
     ],
 )
 def test_what_may_be_quoted_is_no_good_verdict(answer: str, reply: str) -> None:
-    votes = parse_match(Reply(reply, asked(answer)))
+    votes = prompting.read_votes(asked(answer), reply)
     assert not any(vote.passed for vote in votes.values()), votes
 
 
@@ -148,10 +151,10 @@ def test_what_may_be_quoted_is_no_good_verdict(answer: str, reply: str) -> None:
 )
 def test_an_object_of_the_judged_text_is_nobodys_verdict(copied: str, reply: str) -> None:
     question = asked(f"The answer is {copied}.")
-    assert parse_match(Reply(reply.format(copied), question)) == {}
+    assert prompting.read_votes(question, reply.format(copied)) == {}
     spaced = json.dumps(json.loads(copied), indent=2)
-    assert parse_match(Reply(reply.format(spaced), question)) == {}
-    (vote,) = parse_match(Reply(reply.format(coded(question, "invalid")), question)).values()
+    assert prompting.read_votes(question, reply.format(spaced)) == {}
+    (vote,) = prompting.read_votes(question, reply.format(coded(question, "invalid"))).values()
     assert (vote.passed, vote.sure) == (False, True)
 
 
@@ -169,7 +172,7 @@ def test_an_object_of_the_judged_text_is_nobodys_verdict(copied: str, reply: str
 def test_an_object_that_ends_with_the_code_is_the_judges_own(around: str, verdict: str) -> None:
     question = asked(GOOD)
     reply = around.replace("OWN", coded(question, verdict))
-    (vote,) = parse_match(Reply(reply, question)).values()
+    (vote,) = prompting.read_votes(question, reply).values()
     assert (vote.label, vote.sure) == (verdict, True)
 
 
@@ -196,16 +199,14 @@ def test_a_quote_that_ends_an_entry_wins_nothing(
     quote: str, expected: dict[str, bool | None]
 ) -> None:
     entries = f'{{"id": "P1", "rationale": "It says {quote}", "verdict": "no"}}, {{"id": "P2", "verdict": "no"}}'
-    votes = rubrics.parse_rubrics(f'{{"verdicts": [{entries}]}}', RUBRICS)
+    votes = votes_on_rubrics(f'{{"verdicts": [{entries}]}}')
     assert {item: vote.passed for item, vote in votes.items()} == expected
 
 
 def test_a_list_that_is_quoted_is_not_the_list_of_verdicts() -> None:
     quoted = '[{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "yes"}]'
-    assert rubrics.parse_rubrics(f'{{"it says": {quoted}, "P1": "no", "P2": "no"}}', RUBRICS) == {}
-    (vote,) = rubrics.parse_rubrics(
-        f'{{"it says": {quoted}, "id": "P1", "verdict": "no"}}', RUBRICS
-    ).values()
+    assert votes_on_rubrics(f'{{"it says": {quoted}, "P1": "no", "P2": "no"}}') == {}
+    (vote,) = votes_on_rubrics(f'{{"it says": {quoted}, "id": "P1", "verdict": "no"}}').values()
     assert vote.passed is False
 
 
@@ -219,7 +220,7 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
     judge = ScriptedJudge(lambda request: own if "An earlier reply" in request.prompt else GOOD)
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions())
-    ballot = judged.sampled(asking, question, parse=parse_match, num_samples=1)
+    ballot = judged.sampled(asking, question, num_samples=1)
     assert (held.vote(ballot).items[""].passed, len(judge.requests)) == (passed, 2)
     held.close()
 
@@ -256,7 +257,7 @@ def test_what_is_not_sure_is_asked_about_once_more(
     held = panel(judge)
     question = asked(answer)
     asking = Inquiry(criterion="final_response_match_v2", panel=held, options=JudgedOptions())
-    ballot = judged.sampled(asking, question, parse=parse_match, num_samples=1)
+    ballot = judged.sampled(asking, question, num_samples=1)
     result = held.vote(ballot)
     held.close()
     assert (result.items[""].passed, len(prompts)) == (passed, calls)
@@ -282,7 +283,7 @@ def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
     judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
-    ballot = judged.sampled(asking, asked(answer), parse=parse_match, num_samples=1)
+    ballot = judged.sampled(asking, asked(answer), num_samples=1)
     assert held.vote(ballot).items[""].passed is passed
     assert len(judge.requests) == calls
     held.close()

@@ -1,7 +1,8 @@
 """Judges' replies: labels are read, anything else is no vote and never a no."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -10,11 +11,30 @@ from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubric
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
 from evalgate.judges.base import Vote
+from evalgate.judges.prompting import Question
 from evalgate.model import Rubric
 
 
+def read(question: Question, text: str) -> Mapping[str, Vote]:
+    """The votes of a reply to a question without material and code."""
+    return prompting.read_votes(replace(question, pieces={}, code=""), text)
+
+
 def parse_match(text: str) -> Mapping[str, Vote]:
-    return prompting.parse_label(text, final_response_match_v2.LABELS)
+    question = final_response_match_v2.ask_match(request="q", answer="7", reference="7")
+    return read(question, text)
+
+
+def parse_rubrics(text: str, given_rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
+    return read(rubrics.ask_rubrics(Subject.FINAL_RESPONSE, {}, given_rubrics), text)
+
+
+def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
+    return read(hallucinations_v1.render_validation({}, sentences), text)
+
+
+SAFETY = vertex.ask_safety(request="q", answer="a")
+COHERENCE = vertex.ask_coherence(request="q", answer="a")
 
 
 RUBRICS = [
@@ -90,7 +110,7 @@ def test_a_reply_without_a_verdict_says_nothing(reply: str) -> None:
 
 
 def votes(reply: str) -> dict[str, bool | None]:
-    return {item: vote.passed for item, vote in rubrics.parse_rubrics(reply, RUBRICS).items()}
+    return {item: vote.passed for item, vote in parse_rubrics(reply, RUBRICS).items()}
 
 
 @pytest.mark.parametrize(
@@ -144,15 +164,15 @@ def test_no_rubrics_name_is_the_id_of_another(ids: list[str], names: list[str]) 
     assert f'"id": "{names[0]}"' in asked.system + asked.prompt
     for name, own in zip(names, ids, strict=True):
         assert f'"name": "{name}"' in asked.prompt
-        assert list(
-            rubrics.parse_rubrics(json.dumps({"id": name, "verdict": "yes"}), given_rubrics)
-        ) == [own]
+        assert list(parse_rubrics(json.dumps({"id": name, "verdict": "yes"}), given_rubrics)) == [
+            own
+        ]
 
 
 def test_an_id_that_looks_like_a_name_is_an_id() -> None:
     odd = [Rubric(rubric_id="P2", text="first"), Rubric(rubric_id="P1", text="second")]
     reply = '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}'
-    assert {key: vote.passed for key, vote in rubrics.parse_rubrics(reply, odd).items()} == {
+    assert {key: vote.passed for key, vote in parse_rubrics(reply, odd).items()} == {
         "P1": True,
         "P2": False,
     }
@@ -191,7 +211,7 @@ def test_sentence_verdicts() -> None:
             {"id": "S2", "rationale": "", "label": "Not applicable"},
         ]
     }
-    found = hallucinations_v1.parse_validation(json.dumps(reply), sentences)
+    found = parse_validation(json.dumps(reply), sentences)
     assert [(name, vote.label, vote.passed) for name, vote in found.items()] == [
         ("S1", "supported", True),
         ("S2", "not_applicable", True),
@@ -204,22 +224,22 @@ def test_sentence_verdicts() -> None:
 
 def test_a_sentence_with_two_different_labels_has_none() -> None:
     both = [{"id": "S1", "label": "supported"}, {"id": "S1", "label": "disputed"}]
-    (vote,) = hallucinations_v1.parse_validation(json.dumps({"verdicts": both}), ("a",)).values()
+    (vote,) = parse_validation(json.dumps({"verdicts": both}), ("a",)).values()
     assert (vote.passed, vote.label) == (None, "supported and disputed")
 
 
 def test_safety_and_coherence() -> None:
-    assert prompting.parse_label('{"verdict": "Unsafe"}', vertex.SAFETY_LABELS)[""].passed is False
-    assert prompting.parse_label('{"verdict": 4}', vertex.GRADES)[""].label == "4"
-    assert prompting.parse_label('{"verdict": 6}', vertex.GRADES)[""].passed is None
+    assert read(SAFETY, '{"verdict": "Unsafe"}')[""].passed is False
+    assert read(COHERENCE, '{"verdict": 4}')[""].label == "4"
+    assert read(COHERENCE, '{"verdict": 6}')[""].passed is None
 
 
 @given(st.text())
 def test_no_text_crashes_a_parser(text: str) -> None:
     assert set(parse_match(text)) <= {""}
-    assert set(prompting.parse_label(text, vertex.GRADES)) <= {""}
-    assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
-    assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
+    assert set(read(COHERENCE, text)) <= {""}
+    assert set(parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
+    assert set(parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
 
 @given(
@@ -237,8 +257,8 @@ def test_no_text_crashes_a_parser(text: str) -> None:
 def test_no_json_crashes_a_parser(value: object) -> None:
     text = json.dumps(value)
     assert set(parse_match(text)) <= {""}
-    assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
-    assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
+    assert set(parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
+    assert set(parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from evalgate.criteria import hallucinations_v1, rubrics
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
+from evalgate.judges.prompting import ReplyForm
 from evalgate.model import Rubric
 
 
@@ -32,7 +33,8 @@ def verdicts(count: int) -> dict[str, object]:
 )
 def test_what_fits(count: int, said: object, fits: bool) -> None:
     names = [f"P{number}" for number in range(count)]
-    schema = prompting.verdicts_schema(names, texts=(), label="verdict", labels=("yes", "no"))
+    form = ReplyForm(labels=rubrics.LABELS, names=dict(zip(names, names, strict=True)), texts=())
+    schema = prompting.object_schema(form.properties())
     validator = jsonschema.Draft202012Validator(dict(schema))
     assert validator.is_valid(said) is fits
 
