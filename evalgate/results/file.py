@@ -55,7 +55,7 @@ from evalgate.model.run import MOST_REPEATS
 from evalgate.values import JsonObject, T, elements, frozen_dataclass, member
 from . import labels, shapes
 from .labels import CaseLabel
-from .shapes import AnyGrade, Described, Entry, OutcomeEntry, entry
+from .shapes import AnyGrade, Described, Entry, OutcomeEntry, fields_of
 
 SCHEMA_VERSION = 6
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
@@ -64,100 +64,72 @@ NEEDED = "Use a results.json that `evalgate run` or the action wrote to its outp
 
 # --- the layout: the fields of each noun, and additional fields -----------------------------------
 
-TrialEntry: Any = entry(
-    "TrialEntry",
-    GradedTrial,
-    doc="One run of a case: its cost, the agent's outcome (absent if it was not kept), its grades by criterion.",
-    without={"key", "failure"},
-    purpose=(
-        Purpose,
-        Field(
-            default=Purpose.FIRST,
-            description="`first`: one of the runs of every case; reruns of a failure: a `pair` on both sides, or "
-            "a `single` one on head alone.",
-        ),
-    ),
-    number=(
-        Annotated[int, Field(ge=0, le=MOST_REPEATS)],
-        Field(default=0, description="From 0, within each purpose."),
-    ),
+
+@fields_of(GradedTrial, without={"key", "failure"})
+class TrialEntry(Entry):
+    """One run of a case: its cost, the agent's outcome (absent if it was not kept), its grades by
+    criterion."""
+
+    purpose: Purpose = Field(
+        default=Purpose.FIRST,
+        description="`first`: one of the runs of every case; reruns of a failure: a `pair` on both sides, or "
+        "a `single` one on head alone.",
+    )
+    number: Annotated[int, Field(ge=0, le=MOST_REPEATS)] = 0
+    """From 0, within each purpose."""
     # parsed when it is read
-    outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),
-    grades=(
-        dict[str, AnyGrade],
-        Field(
-            description="By criterion: a score (`value`), or the `reason` why there is no score."
-        ),
-    ),
-)
-JudgedEntry: Any = entry(
-    "JudgedEntry",
+    outcome: Annotated[JsonObject | None, Described(OutcomeEntry)] = None
+    grades: dict[str, AnyGrade]
+    """By criterion: a score (`value`), or the `reason` why there is no score."""
+
+
+@fields_of(
     CriterionCalibration,
-    doc="Agreement of a criterion's judge with human labels.",
     without={"criterion", "undecided", "clusters", "matrix", "agreement", "examples"},
-    labels=(
-        Annotated[int, Field(ge=0)],
-        Field(default=0, description="The decided labels; 0: none for this judge."),
-    ),
 )
-CriterionEntry: Any = entry(
-    "CriterionEntry",
-    CriterionUse,
-    doc="A criterion as configured.",
-    without={"place"},
-    fingerprint=(
-        str,
-        Field(default="", description="Equal if scores can be compared; thresholds do not count."),
-    ),
-    calibration=(
-        JudgedEntry | None,
-        Field(
-            default=None,
-            description="Agreement of its judge with human labels, if evalgate.yml names a calibration.",
-        ),
-    ),
-)
-AgentEntry: Any = entry(
-    "AgentEntry",
-    AgentUse,
-    doc="The agent of a suite.",
-    about=(
-        dict[str, str],
-        Field(default={}, description="The agent's framework, versions and interpreter."),
-    ),
-    inputs=(
-        str,
-        Field(
-            default="",
-            description="Equal if it read the same files of its checkout; absent: unknown.",
-        ),
-    ),
-)
-SimulatorEntry: Any = entry(
-    "SimulatorEntry",
-    SimulatorUse,
-    doc="The simulated user: ADK's user_simulator_config as it was used.",
-    without={"place"},
-)
+class JudgedEntry(Entry):
+    """Agreement of a criterion's judge with human labels."""
+
+    labels: Annotated[int, Field(ge=0)] = 0
+    """The decided labels; 0: none for this judge."""
+
+
+@fields_of(CriterionUse, without={"place"})
+class CriterionEntry(Entry):
+    """A criterion as configured."""
+
+    fingerprint: str = ""
+    """Equal if scores can be compared; thresholds do not count."""
+    calibration: JudgedEntry | None = None
+    """Agreement of its judge with human labels, if evalgate.yml names a calibration."""
+
+
+@fields_of(AgentUse)
+class AgentEntry(Entry):
+    """The agent of a suite."""
+
+    about: dict[str, str] = {}
+    """The agent's framework, versions and interpreter."""
+    inputs: str = ""
+    """Equal if it read the same files of its checkout; absent: unknown."""
+
+
+@fields_of(SimulatorUse, without={"place"})
+class SimulatorEntry(Entry):
+    """The simulated user: ADK's user_simulator_config as it was used."""
 
 
 class _AnySuite(Entry):
-    suite: str = Field(description="Its path, relative to the repository.")
+    suite: str
+    """Its path, relative to the repository."""
     eval_set_id: str
     agent: AgentEntry
     criteria: list[CriterionEntry]
     criteria_source: CriteriaSource
-    simulator: SimulatorEntry | None = Field(
-        default=None,
-        description="The simulated user; absent if every user message is written down.",
-    )
-    problem: str = Field(
-        default="",
-        description="The reason why this file could not be measured; it then has no cases.",
-    )
-
-
-CRITERIA_OF_CASE = "The criteria of a CES evaluation; absent: all criteria of its suite."
+    simulator: SimulatorEntry | None = None
+    """The simulated user; absent if every user message is written down."""
+    problem: str = ""
+    """The reason why this file could not be measured; it then has no cases."""
 
 
 class PlannedCase(Entry):
@@ -166,8 +138,10 @@ class PlannedCase(Entry):
     case_id: str
     line: int | None = None
     fingerprint: str = ""
-    shard: ShardIndex = Field(description="The shard that runs it.")
-    criteria: list[str] = Field(default_factory=list, description=CRITERIA_OF_CASE)
+    shard: ShardIndex
+    """The shard that runs it."""
+    criteria: list[str] = Field(default_factory=list)
+    """The criteria of a CES evaluation; absent: all criteria of its suite."""
 
 
 class PlannedSuite(_AnySuite):
@@ -176,46 +150,39 @@ class PlannedSuite(_AnySuite):
     cases: list[PlannedCase]
 
 
-ShardEntry: Any = entry(
-    "ShardEntry",
-    PlanPart,
-    doc="The shard of a plan. `plan`: the complete plan, with the cases of other shards.",
-    without={"homes", "fingerprints"},
-    index=(ShardIndex, ...),
-    of=(ShardIndex, ...),
-    plan=(list[PlannedSuite], ...),
-    fingerprint=(str, Field(description="Equal for shards that can be merged.")),
-)
+@fields_of(PlanPart, without={"homes", "fingerprints"})
+class ShardEntry(Entry):
+    """The shard of a plan. `plan`: the complete plan, with the cases of other shards."""
+
+    index: ShardIndex
+    of: ShardIndex
+    plan: list[PlannedSuite]
+    fingerprint: str
+    """Equal for shards that can be merged."""
 
 
 class CaseEntry(Entry):
     """One case and its trials."""
 
     case_id: str
-    line: int | None = Field(
-        default=None, description="Line of the case in its evaluation file, from 1."
-    )
-    fingerprint: str = Field(
-        description="Equal for equal content of the case, with its references and rubrics."
-    )
-    eval_case: EvalCaseWire | None = Field(
-        default=None, description="The case itself, as ADK's EvalCase."
-    )
-    criteria: list[str] = Field(default_factory=list, description=CRITERIA_OF_CASE)
+    line: int | None = None
+    """Line of the case in its evaluation file, from 1."""
+    fingerprint: str
+    """Equal for equal content of the case, with its references and rubrics."""
+    eval_case: EvalCaseWire | None = None
+    """The case itself, as ADK's EvalCase."""
+    criteria: list[str] = Field(default_factory=list)
+    """The criteria of a CES evaluation; absent: all criteria of its suite."""
     verdict: VerdictKind
     reason: str = ""
-    label: CaseLabel | None = Field(
-        default=None, description="The label that counts it; absent for a plain pass."
-    )
-    quarantined: bool = Field(
-        default=False, description="Shown, but non-blocking (docs/quarantine.md)."
-    )
-    quarantine: Quarantine | None = Field(
-        default=None, description="The owner, and the date on which it expires."
-    )
-    shard: ShardIndex | None = Field(
-        default=None, description="The shard that ran it, if shards were merged."
-    )
+    label: CaseLabel | None = None
+    """The label that counts it; absent for a plain pass."""
+    quarantined: bool = False
+    """Shown, but non-blocking (docs/quarantine.md)."""
+    quarantine: Quarantine | None = None
+    """The owner, and the date on which it expires."""
+    shard: ShardIndex | None = None
+    """The shard that ran it, if shards were merged."""
     trials: list[TrialEntry] = Field(default_factory=list)
 
 
@@ -225,7 +192,8 @@ class SuiteEntry(_AnySuite):
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
-    advisory: bool = Field(default=False, description="Shown, but non-blocking.")
+    advisory: bool = False
+    """Shown, but non-blocking."""
     cases: list[CaseEntry]
 
 
@@ -235,53 +203,44 @@ CaseCounts: Any = create_model(
     __doc__=labels.count.__doc__,
     **dict.fromkeys(labels.count(()), (int, 0)),  # type: ignore[call-overload]  # fields by name
 )
-VerdictEntry: Any = entry(
-    "VerdictEntry",
-    Verdict,
-    doc="The verdict with its counts and evidence.",
-    without={"suites", "book", "origins", "open"},
-    exit_code=(int, ...),
-    evidence=(
-        float,
-        Field(
-            default=1.0,
-            description="The worth of bets that head is worse, from 1; `needed` blocks.",
-        ),
-    ),
-    failing=(
-        float,
-        Field(
-            default=1.0,
-            description="The same for bets that cases fail, whatever the base does.",
-        ),
-    ),
-    needed=(float, Field(default=20.0, description="The evidence that blocks: 1 / `alpha`.")),
-    cases=(
-        CaseCounts,
-        Field(
-            default=CaseCounts(),
-            description="The number of cases with each label. `passed` (`fixed` ones among them), `failed` (from `new` to "
-            "`not_confirmed`), `flaky`, `quarantined`, `inconclusive` and `not_measured` add up to `total`.",
-        ),
-    ),
-)
-ComparedCaseEntry: Any = entry(
-    "CaseComparison",
-    CaseComparison,
-    doc=str(CaseComparison.__doc__),
-    quarantined=(bool, Field(default=False, description="Shown, and not counted elsewhere.")),
-)
-ComparisonEntry: Any = entry(
-    "ComparisonEntry",
-    Comparison,
-    doc="Head compared with the base, whose trials are in a separate file. Cases that are equal on both sides are left out.",
-    without={"base", "decided", "base_decided", "book"},
-    cases=(list[ComparedCaseEntry], []),
-)
-ResultsFile: Any = entry(
-    "Results",
+
+
+@fields_of(Verdict, without={"suites", "book", "origins", "open"})
+class VerdictEntry(Entry):
+    """The verdict with its counts and evidence."""
+
+    exit_code: int
+    evidence: float = 1.0
+    """The worth of bets that head is worse, from 1; `needed` blocks."""
+    failing: float = 1.0
+    """The same for bets that cases fail, whatever the base does."""
+    needed: float = 20.0
+    """The evidence that blocks: 1 / `alpha`."""
+    cases: CaseCounts = Field(
+        default=CaseCounts(),
+        description="The number of cases with each label. `passed` (`fixed` ones among them), `failed` (from `new` to "
+        "`not_confirmed`), `flaky`, `quarantined`, `inconclusive` and `not_measured` add up to `total`.",
+    )
+
+
+@fields_of(CaseComparison, name="CaseComparison")
+class ComparedCaseEntry(Entry):  # noqa: D101 - the noun's
+    __doc__ = CaseComparison.__doc__
+
+    quarantined: bool = False
+    """Shown, and not counted elsewhere."""
+
+
+@fields_of(Comparison, without={"base", "decided", "base_decided", "book"})
+class ComparisonEntry(Entry):
+    """Head compared with the base, whose trials are in a separate file. Cases that are equal on
+    both sides are left out."""
+
+    cases: list[ComparedCaseEntry] = []
+
+
+@fields_of(
     Run,
-    doc="The whole file. Fields with their default are left out.",
     without={
         "trials",
         "transcripts",
@@ -292,47 +251,34 @@ ResultsFile: Any = entry(
         "part",
         "earlier_verdicts",
     },
-    schema_version=(int, ...),
-    evalgate=(str, Field(description="Version of evalgate.")),
-    models=(
-        list[str],
-        Field(default=[], description="Names of the models that answered the agents."),
-    ),
-    adk_compat=(bool, False),
-    shard=(
-        ShardEntry | None,
-        Field(default=None, description="The shard that was measured; absent: all cases."),
-    ),
-    shards=(ShardIndex, 1),
-    verdict=(VerdictEntry, ...),
-    causes=(
-        list[FailureCause],
-        Field(
-            default=[],
-            description="`new` first, then the most frequent; each case that does not pass is in one.",
-        ),
-    ),
-    comparison=(
-        ComparisonEntry | None,
-        Field(default=None, description="Absent without a base."),
-    ),
-    edits=(
-        Edits,
-        Field(default=Edits(), description="The change's edits to its own gate."),
-    ),
-    agent_details=(
-        Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
-        Field(
-            default={},
-            description="Instructions and tools of agents; transcripts refer to them by address.",
-        ),
-    ),
-    problems=(
-        list[Problem],
-        Field(default=[], description="Remarks about the evaluation files and inputs."),
-    ),
-    suites=(list[SuiteEntry], ...),
+    name="Results",
 )
+class ResultsFile(Entry):
+    """The whole file. Fields with their default are left out."""
+
+    schema_version: int
+    evalgate: str
+    """Version of evalgate."""
+    models: list[str] = []
+    """Names of the models that answered the agents."""
+    adk_compat: bool = False
+    shard: ShardEntry | None = None
+    """The shard that was measured; absent: all cases."""
+    shards: ShardIndex = 1
+    verdict: VerdictEntry
+    causes: list[FailureCause] = []
+    """`new` first, then the most frequent; each case that does not pass is in one."""
+    comparison: ComparisonEntry | None = None
+    """Absent without a base."""
+    edits: Edits = Edits()
+    """The change's edits to its own gate."""
+    agent_details: Annotated[
+        dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])
+    ] = {}
+    """Instructions and tools of agents; transcripts refer to them by address."""
+    problems: list[Problem] = []
+    """Remarks about the evaluation files and inputs."""
+    suites: list[SuiteEntry]
 
 
 def schema() -> JsonObject:

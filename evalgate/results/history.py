@@ -47,7 +47,7 @@ from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
 from . import file as results_file, kept, output, shapes
 from .file import Stored
 from .output import Unreadable
-from .shapes import entry
+from .shapes import Entry, fields_of
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50
@@ -455,12 +455,12 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
 # --- history.json --------------------------------------------------------------------------------
 
 
-HistoryFile: Any = entry(
-    "HistoryFile",
-    PastRuns,
-    doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
-    schema_version=(int, ...),
-)
+@fields_of(PastRuns)
+class HistoryFile(Entry):
+    """The whole file. An outcome is four numbers: the run, and the repeats that passed, were
+    measured, were requested."""
+
+    schema_version: int
 
 
 def schema() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -59,24 +59,31 @@ class Entry(BaseModel):
     """A part of one of our files. Unknown keys are refused, since every layout has its own
     version."""
 
-    model_config = CONFIG
+    model_config = ConfigDict(**CONFIG, use_attribute_docstrings=True)
 
 
-def entry(
-    name: str, noun: type, *, doc: str, without: Collection[str] = (), **extra_fields: Any
-) -> type[Entry]:
-    """A model of the fields of a noun except those in `without`; `extra_fields` adds fields or
-    replaces some."""
+def fields_of(
+    noun: type, *, without: Collection[str] = (), name: str = ""
+) -> Callable[[type[Entry]], type[Entry]]:
+    """Put the fields of a noun, except those in `without`, before those of the decorated model,
+    which may replace some. `name`: of the model in the schema."""
     hints = typing.get_type_hints(noun, include_extras=True)
-    fields = {
+    fields: JsonObject = {
         field.name: (hints[field.name], _default(field, hints[field.name]))
         for field in dataclasses.fields(noun)
         if field.name not in without
     }
-    model: type[Entry] = create_model(
-        name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | extra_fields)
-    )
-    return model
+
+    def add(model: type[Entry]) -> type[Entry]:
+        base = create_model(noun.__name__, __base__=Entry, __module__=__name__, **fields)
+        return create_model(
+            name or model.__name__,
+            __base__=(model, base),
+            __doc__=model.__doc__,
+            __module__=__name__,
+        )
+
+    return add
 
 
 def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
@@ -187,46 +194,35 @@ class OutcomeEntry(Entry):
     agents in the table."""
 
     kind: Literal["transcript"] | FailureKind
-    invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
+    invocations: list[InvocationWire] = Field(default_factory=list)
+    """Of a transcript."""
     final_state: JsonObject | None = None
-    ended_by: Ending | None = Field(
-        default=None, description="How a conversation with a simulated user ended."
-    )
-    isolated: bool = Field(default=False, description="Each turn ran in a separate session.")
-    platform: JsonObject | None = Field(
-        default=None, description="What the agent's platform said of a conversation that it led."
-    )
+    ended_by: Ending | None = None
+    """How a conversation with a simulated user ended."""
+    isolated: bool = False
+    """Each turn ran in a separate session."""
+    platform: JsonObject | None = None
+    """What the agent's platform said of a conversation that it led."""
     agents: list[str] = Field(default_factory=list)
-    times: list[list[float]] = Field(
-        default_factory=list,
-        description="For each turn the times of its events, in seconds since its start.",
-    )
-    traces: list[list[JsonObject]] = Field(
-        default_factory=list,
-        description="The trace of each turn, with the failed one; only with `--trace`.",
-    )
-    calls: list[list[CallTime]] = Field(
-        default_factory=list,
-        description="CES evaluations: the time of each call of a model or a tool, by turn.",
-    )
-    states: list[JsonObject | None] = Field(
-        default_factory=list,
-        description="CES evaluations: the session's state at the end of each turn.",
-    )
-    model_calls: list[list[EventWire]] = Field(
-        default_factory=list,
-        description="For each turn the token counts of the models' responses, if its events report others.",
-    )
-    message: str = Field(default="", description="Of a failure.")
+    times: list[list[float]] = Field(default_factory=list)
+    """For each turn the times of its events, in seconds since its start."""
+    traces: list[list[JsonObject]] = Field(default_factory=list)
+    """The trace of each turn, with the failed one; only with `--trace`."""
+    calls: list[list[CallTime]] = Field(default_factory=list)
+    """CES evaluations: the time of each call of a model or a tool, by turn."""
+    states: list[JsonObject | None] = Field(default_factory=list)
+    """CES evaluations: the session's state at the end of each turn."""
+    model_calls: list[list[EventWire]] = Field(default_factory=list)
+    """For each turn the token counts of the models' responses, if its events report others."""
+    message: str = ""
+    """Of a failure."""
     turn: int | None = None
     detail: str = ""
-    partial: list[InvocationWire] = Field(
-        default_factory=list, description="The turns before the failure."
-    )
+    partial: list[InvocationWire] = Field(default_factory=list)
+    """The turns before the failure."""
     retry_after_s: float | None = None
-    redacted: bool = Field(
-        default=False, description="Secrets were removed, so it is not scored again."
-    )
+    redacted: bool = False
+    """Secrets were removed, so it is not scored again."""
 
 
 _DEFAULTS = {
