@@ -55,7 +55,7 @@ from evalgate.model.run import MOST_REPEATS
 from evalgate.values import JsonObject, T, elements, frozen_dataclass, member
 from . import labels, shapes
 from .labels import CaseLabel
-from .shapes import AnyGrade, Described, Entry, OutcomeEntry, fields_of
+from .shapes import AnyGrade, Described, Entry, OutcomeEntry, described, fields_of
 
 SCHEMA_VERSION = 6
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
@@ -70,17 +70,19 @@ class TrialEntry(Entry):
     """One run of a case: its cost, the agent's outcome (absent if it was not kept), its grades by
     criterion."""
 
-    purpose: Purpose = Field(
-        default=Purpose.FIRST,
-        description="`first`: one of the runs of every case; reruns of a failure: a `pair` on both sides, or "
+    purpose: Purpose = described(
+        "`first`: one of the runs of every case; reruns of a failure: a `pair` on both sides, or "
         "a `single` one on head alone.",
+        Purpose.FIRST,
     )
-    number: Annotated[int, Field(ge=0, le=MOST_REPEATS)] = 0
-    """From 0, within each purpose."""
+    number: Annotated[int, Field(ge=0, le=MOST_REPEATS)] = described(
+        "From 0, within each purpose.", 0
+    )
     # parsed when it is read
     outcome: Annotated[JsonObject | None, Described(OutcomeEntry)] = None
-    grades: dict[str, AnyGrade]
-    """By criterion: a score (`value`), or the `reason` why there is no score."""
+    grades: dict[str, AnyGrade] = described(
+        "By criterion: a score (`value`), or the `reason` why there is no score."
+    )
 
 
 @fields_of(
@@ -90,28 +92,27 @@ class TrialEntry(Entry):
 class JudgedEntry(Entry):
     """Agreement of a criterion's judge with human labels."""
 
-    labels: Annotated[int, Field(ge=0)] = 0
-    """The decided labels; 0: none for this judge."""
+    labels: Annotated[int, Field(ge=0)] = described(
+        "The decided labels; 0: none for this judge.", 0
+    )
 
 
 @fields_of(CriterionUse, without={"place"})
 class CriterionEntry(Entry):
     """A criterion as configured."""
 
-    fingerprint: str = ""
-    """Equal if scores can be compared; thresholds do not count."""
-    calibration: JudgedEntry | None = None
-    """Agreement of its judge with human labels, if evalgate.yml names a calibration."""
+    fingerprint: str = described("Equal if scores can be compared; thresholds do not count.", "")
+    calibration: JudgedEntry | None = described(
+        "Agreement of its judge with human labels, if evalgate.yml names a calibration.", None
+    )
 
 
 @fields_of(AgentUse)
 class AgentEntry(Entry):
     """The agent of a suite."""
 
-    about: dict[str, str] = {}
-    """The agent's framework, versions and interpreter."""
-    inputs: str = ""
-    """Equal if it read the same files of its checkout; absent: unknown."""
+    about: dict[str, str] = described("The agent's framework, versions and interpreter.", {})
+    inputs: str = described("Equal if it read the same files of its checkout; absent: unknown.", "")
 
 
 @fields_of(SimulatorUse, without={"place"})
@@ -120,16 +121,17 @@ class SimulatorEntry(Entry):
 
 
 class _AnySuite(Entry):
-    suite: str
-    """Its path, relative to the repository."""
+    suite: str = described("Its path, relative to the repository.")
     eval_set_id: str
     agent: AgentEntry
     criteria: list[CriterionEntry]
     criteria_source: CriteriaSource
-    simulator: SimulatorEntry | None = None
-    """The simulated user; absent if every user message is written down."""
-    problem: str = ""
-    """The reason why this file could not be measured; it then has no cases."""
+    simulator: SimulatorEntry | None = described(
+        "The simulated user; absent if every user message is written down.", None
+    )
+    problem: str = described(
+        "The reason why this file could not be measured; it then has no cases.", ""
+    )
 
 
 class PlannedCase(Entry):
@@ -138,10 +140,11 @@ class PlannedCase(Entry):
     case_id: str
     line: int | None = None
     fingerprint: str = ""
-    shard: ShardIndex
-    """The shard that runs it."""
-    criteria: list[str] = Field(default_factory=list)
-    """The criteria of a CES evaluation; absent: all criteria of its suite."""
+    shard: ShardIndex = described("The shard that runs it.")
+    criteria: list[str] = Field(
+        default_factory=list,
+        description="The criteria of a CES evaluation; absent: all criteria of its suite.",
+    )
 
 
 class PlannedSuite(_AnySuite):
@@ -157,32 +160,28 @@ class ShardEntry(Entry):
     index: ShardIndex
     of: ShardIndex
     plan: list[PlannedSuite]
-    fingerprint: str
-    """Equal for shards that can be merged."""
+    fingerprint: str = described("Equal for shards that can be merged.")
 
 
 class CaseEntry(Entry):
     """One case and its trials."""
 
     case_id: str
-    line: int | None = None
-    """Line of the case in its evaluation file, from 1."""
-    fingerprint: str
-    """Equal for equal content of the case, with its references and rubrics."""
-    eval_case: EvalCaseWire | None = None
-    """The case itself, as ADK's EvalCase."""
-    criteria: list[str] = Field(default_factory=list)
-    """The criteria of a CES evaluation; absent: all criteria of its suite."""
+    line: int | None = described("Line of the case in its evaluation file, from 1.", None)
+    fingerprint: str = described(
+        "Equal for equal content of the case, with its references and rubrics."
+    )
+    eval_case: EvalCaseWire | None = described("The case itself, as ADK's EvalCase.", None)
+    criteria: list[str] = Field(
+        default_factory=list,
+        description="The criteria of a CES evaluation; absent: all criteria of its suite.",
+    )
     verdict: VerdictKind
     reason: str = ""
-    label: CaseLabel | None = None
-    """The label that counts it; absent for a plain pass."""
-    quarantined: bool = False
-    """Shown, but non-blocking (docs/quarantine.md)."""
-    quarantine: Quarantine | None = None
-    """The owner, and the date on which it expires."""
-    shard: ShardIndex | None = None
-    """The shard that ran it, if shards were merged."""
+    label: CaseLabel | None = described("The label that counts it; absent for a plain pass.", None)
+    quarantined: bool = described("Shown, but non-blocking (docs/quarantine.md).", default=False)
+    quarantine: Quarantine | None = described("The owner, and the date on which it expires.", None)
+    shard: ShardIndex | None = described("The shard that ran it, if shards were merged.", None)
     trials: list[TrialEntry] = Field(default_factory=list)
 
 
@@ -192,8 +191,7 @@ class SuiteEntry(_AnySuite):
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
-    advisory: bool = False
-    """Shown, but non-blocking."""
+    advisory: bool = described("Shown, but non-blocking.", default=False)
     cases: list[CaseEntry]
 
 
@@ -210,16 +208,15 @@ class VerdictEntry(Entry):
     """The verdict with its counts and evidence."""
 
     exit_code: int
-    evidence: float = 1.0
-    """The worth of bets that head is worse, from 1; `needed` blocks."""
-    failing: float = 1.0
-    """The same for bets that cases fail, whatever the base does."""
-    needed: float = 20.0
-    """The evidence that blocks: 1 / `alpha`."""
-    cases: CaseCounts = Field(
-        default=CaseCounts(),
-        description="The number of cases with each label. `passed` (`fixed` ones among them), `failed` (from `new` to "
+    evidence: float = described(
+        "The worth of bets that head is worse, from 1; `needed` blocks.", 1.0
+    )
+    failing: float = described("The same for bets that cases fail, whatever the base does.", 1.0)
+    needed: float = described("The evidence that blocks: 1 / `alpha`.", 20.0)
+    cases: CaseCounts = described(
+        "The number of cases with each label. `passed` (`fixed` ones among them), `failed` (from `new` to "
         "`not_confirmed`), `flaky`, `quarantined`, `inconclusive` and `not_measured` add up to `total`.",
+        CaseCounts(),
     )
 
 
@@ -227,8 +224,7 @@ class VerdictEntry(Entry):
 class ComparedCaseEntry(Entry):  # noqa: D101 - the noun's
     __doc__ = CaseComparison.__doc__
 
-    quarantined: bool = False
-    """Shown, and not counted elsewhere."""
+    quarantined: bool = described("Shown, and not counted elsewhere.", default=False)
 
 
 @fields_of(Comparison, without={"base", "decided", "base_decided", "book"})
@@ -236,7 +232,7 @@ class ComparisonEntry(Entry):
     """Head compared with the base, whose trials are in a separate file. Cases that are equal on
     both sides are left out."""
 
-    cases: list[ComparedCaseEntry] = []
+    cases: list[ComparedCaseEntry] = Field(default=[])
 
 
 @fields_of(
@@ -257,27 +253,21 @@ class ResultsFile(Entry):
     """The whole file. Fields with their default are left out."""
 
     schema_version: int
-    evalgate: str
-    """Version of evalgate."""
-    models: list[str] = []
-    """Names of the models that answered the agents."""
+    evalgate: str = described("Version of evalgate.")
+    models: list[str] = described("Names of the models that answered the agents.", [])
     adk_compat: bool = False
-    shard: ShardEntry | None = None
-    """The shard that was measured; absent: all cases."""
+    shard: ShardEntry | None = described("The shard that was measured; absent: all cases.", None)
     shards: ShardIndex = 1
     verdict: VerdictEntry
-    causes: list[FailureCause] = []
-    """`new` first, then the most frequent; each case that does not pass is in one."""
-    comparison: ComparisonEntry | None = None
-    """Absent without a base."""
-    edits: Edits = Edits()
-    """The change's edits to its own gate."""
+    causes: list[FailureCause] = described(
+        "`new` first, then the most frequent; each case that does not pass is in one.", []
+    )
+    comparison: ComparisonEntry | None = described("Absent without a base.", None)
+    edits: Edits = described("The change's edits to its own gate.", Edits())
     agent_details: Annotated[
         dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])
-    ] = {}
-    """Instructions and tools of agents; transcripts refer to them by address."""
-    problems: list[Problem] = []
-    """Remarks about the evaluation files and inputs."""
+    ] = described("Instructions and tools of agents; transcripts refer to them by address.", {})
+    problems: list[Problem] = described("Remarks about the evaluation files and inputs.", [])
     suites: list[SuiteEntry]
 
 

@@ -55,11 +55,16 @@ CONFIG = ConfigDict(
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+def described(text: str, default: Any = ...) -> Any:
+    """A field of a part of our files, with its description for the schema."""
+    return Field(default=default, description=text)
+
+
 class Entry(BaseModel):
     """A part of one of our files. Unknown keys are refused, since every layout has its own
     version."""
 
-    model_config = ConfigDict(**CONFIG, use_attribute_docstrings=True)
+    model_config = CONFIG
 
 
 def fields_of(
@@ -75,12 +80,13 @@ def fields_of(
     }
 
     def add(model: type[Entry]) -> type[Entry]:
-        base = create_model(noun.__name__, __base__=Entry, __module__=__name__, **fields)
+        own_fields = {key: (field.annotation, field) for key, field in model.model_fields.items()}
         return create_model(
             name or model.__name__,
-            __base__=(model, base),
+            __base__=Entry,
             __doc__=model.__doc__,
             __module__=__name__,
+            **(fields | own_fields),
         )
 
     return add
@@ -194,35 +200,42 @@ class OutcomeEntry(Entry):
     agents in the table."""
 
     kind: Literal["transcript"] | FailureKind
-    invocations: list[InvocationWire] = Field(default_factory=list)
-    """Of a transcript."""
+    invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
     final_state: JsonObject | None = None
-    ended_by: Ending | None = None
-    """How a conversation with a simulated user ended."""
-    isolated: bool = False
-    """Each turn ran in a separate session."""
-    platform: JsonObject | None = None
-    """What the agent's platform said of a conversation that it led."""
+    ended_by: Ending | None = described("How a conversation with a simulated user ended.", None)
+    isolated: bool = described("Each turn ran in a separate session.", default=False)
+    platform: JsonObject | None = described(
+        "What the agent's platform said of a conversation that it led.", None
+    )
     agents: list[str] = Field(default_factory=list)
-    times: list[list[float]] = Field(default_factory=list)
-    """For each turn the times of its events, in seconds since its start."""
-    traces: list[list[JsonObject]] = Field(default_factory=list)
-    """The trace of each turn, with the failed one; only with `--trace`."""
-    calls: list[list[CallTime]] = Field(default_factory=list)
-    """CES evaluations: the time of each call of a model or a tool, by turn."""
-    states: list[JsonObject | None] = Field(default_factory=list)
-    """CES evaluations: the session's state at the end of each turn."""
-    model_calls: list[list[EventWire]] = Field(default_factory=list)
-    """For each turn the token counts of the models' responses, if its events report others."""
-    message: str = ""
-    """Of a failure."""
+    times: list[list[float]] = Field(
+        default_factory=list,
+        description="For each turn the times of its events, in seconds since its start.",
+    )
+    traces: list[list[JsonObject]] = Field(
+        default_factory=list,
+        description="The trace of each turn, with the failed one; only with `--trace`.",
+    )
+    calls: list[list[CallTime]] = Field(
+        default_factory=list,
+        description="CES evaluations: the time of each call of a model or a tool, by turn.",
+    )
+    states: list[JsonObject | None] = Field(
+        default_factory=list,
+        description="CES evaluations: the session's state at the end of each turn.",
+    )
+    model_calls: list[list[EventWire]] = Field(
+        default_factory=list,
+        description="For each turn the token counts of the models' responses, if its events report others.",
+    )
+    message: str = described("Of a failure.", "")
     turn: int | None = None
     detail: str = ""
-    partial: list[InvocationWire] = Field(default_factory=list)
-    """The turns before the failure."""
+    partial: list[InvocationWire] = Field(
+        default_factory=list, description="The turns before the failure."
+    )
     retry_after_s: float | None = None
-    redacted: bool = False
-    """Secrets were removed, so it is not scored again."""
+    redacted: bool = described("Secrets were removed, so it is not scored again.", default=False)
 
 
 _DEFAULTS = {
