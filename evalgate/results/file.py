@@ -589,15 +589,21 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
         raise ConfigError(message, place=error.where, hint=error.hint) from error
 
 
-def read_json(path: Path, place: Place, *, hint: str = NEEDED, most_bytes: int = MOST_BYTES) -> Any:
+def read_json(path: Path, place: Place, *, hint: str = NEEDED) -> Any:
     """The JSON in a file. Raises ConfigError if it is unreadable or too large."""
     try:
-        if path.stat().st_size > most_bytes:
-            raise ConfigError(f"is larger than {most_bytes >> 20:,} MB", place=place)
-        return json.loads(path.read_bytes())
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"is larger than {MOST_BYTES >> 20:,} MB", place=place)
+        content = path.read_bytes()
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
         raise ConfigError(reason, place=place, hint=hint) from error
+    return _json(content, place, hint=hint)
+
+
+def _json(content: bytes, place: Place, *, hint: str = NEEDED) -> Any:
+    try:
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"is not JSON: {error}", place=place, hint=hint) from error
 
@@ -769,7 +775,6 @@ def _part(results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]) -> PlanP
 
 # --- results of an unknown author: reading them must not cost more than reading others of that size
 
-UNTRUSTED_BYTES = 64 * 1024 * 1024
 MOST_DEPTH = 60
 MOST_NODES = 5_000_000
 MOST_TEXT = 1_000_000
@@ -781,11 +786,11 @@ MOST_RUNS = 1_000
 """The most repeats of one case."""
 
 
-def read_untrusted(path: Path, *, shown_as: str) -> Stored:
-    """`read_results` for a file that anybody may have written. Raises only ConfigError, whatever
-    the file contains."""
+def read_untrusted(content: bytes, *, shown_as: str) -> Stored:
+    """`read_results` for the content of a file that anybody may have written, unpacked within the
+    limits of `github.artifacts`. Raises only ConfigError, whatever it is."""
     place = Place(shown_as)
-    raw = read_json(path, place, most_bytes=UNTRUSTED_BYTES)
+    raw = _json(content, place)
     fault = _size_fault(raw)
     if not fault:
         stored = parse(raw, place)

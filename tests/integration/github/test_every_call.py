@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 EARLIER, HEAD = "a" * 40, "b" * 40
 
 
-def test_all_calls_are_judged_by_githubs_description(double, client, another, tmp_path) -> None:
+def test_all_calls_are_judged_by_githubs_description(double, client, another) -> None:
     state = double.state
     for run in (1, 2):
         text = comment.render(Job(run=run), headline="pass")
@@ -29,7 +29,7 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
 
     state.add_artifact("base", {"results.json": "{}"}, run_id=7)
     (found,) = artifacts.list_of_run(client, 7, name="base")
-    artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
+    artifacts.download(client, found)
 
     state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
     forks.resolve(
