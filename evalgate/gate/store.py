@@ -162,7 +162,8 @@ class Store:
                     f"{path} was ignored: this repository's runs did not write it, or its key was another"
                 )
                 return None
-            output.unpack(packed, unpacked_path)
+            with unpacked_path.open("xb") as unpacked_file:
+                unpacked_file.writelines(output.unpack(packed))
             journal = Journal.read(unpacked_path)
         except (output.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")

@@ -598,10 +598,11 @@ def read_json(path: Path, place: Place, *, hint: str = NEEDED) -> Any:
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
         raise ConfigError(reason, place=place, hint=hint) from error
-    return _json(content, place, hint=hint)
+    return parse_json(content, place, hint=hint)
 
 
-def _json(content: bytes, place: Place, *, hint: str = NEEDED) -> Any:
+def parse_json(content: bytes, place: Place, *, hint: str = NEEDED) -> Any:
+    """The JSON in the content of a file. Raises ConfigError."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -790,7 +791,7 @@ def read_untrusted(content: bytes, *, shown_as: str) -> Stored:
     """`read_results` for the content of a file that anybody may have written, unpacked within the
     limits of `github.artifacts`. Raises only ConfigError, whatever it is."""
     place = Place(shown_as)
-    raw = _json(content, place)
+    raw = parse_json(content, place)
     fault = _size_fault(raw)
     if not fault:
         stored = parse(raw, place)

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
@@ -23,7 +22,7 @@ from evalgate import errors
 from evalgate.comparison import pairing, purse
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, UnavailableError
+from evalgate.errors import EvalgateError, Place, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
@@ -581,10 +580,12 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    distances = {commit: distance for distance, commit in enumerate(candidates)}
-    newest_first = [run for run in sorted(runs, reverse=True) if run.commit in distances]
-    nearest_first = sorted(newest_first, key=lambda run: distances[run.commit])
-    return [(distances[run.commit], run) for run in nearest_first]
+    runs_by_commit = grouped((run.commit, run) for run in sorted(runs, reverse=True))
+    return [
+        (distance, run)
+        for distance, commit in enumerate(candidates)
+        for run in runs_by_commit.get(commit, ())
+    ]
 
 
 def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
@@ -614,12 +615,9 @@ class BaselineFolder:
     Writers take turns; readers do not wait, since every file appears complete. Every method raises
     UnavailableError if the folder cannot be used."""
 
-    def __init__(
-        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Log = lambda _: None
-    ) -> None:
-        """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
+    def __init__(self, folder: Path, *, keep: int = KEPT_RUNS, warn: Log = lambda _: None) -> None:
+        """`folder` need not exist."""
         self._folder = folder
-        self._scratch = scratch
         self._keep = keep
         self._warn = warn
 
@@ -628,24 +626,17 @@ class BaselineFolder:
         """Its name in messages."""
         return f"folder {self._folder}"
 
-    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, bytes]]:
         """Readable results of `candidates` (commit SHAs), nearest first, each read on demand: their
-        index in `candidates`, their name, and an uncompressed results.json, which is not
-        trusted."""
+        index in `candidates`, their name, and their results.json, which is not trusted."""
         with self._errors():
-            self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, run in pick(self._runs(), candidates):
-                path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
                     packed = output.read(self._folder / RUNS / run.name, output.MOST_PACKED_BYTES)
-                    if packed is None:
-                        continue
-                    output.unpack(packed, path)
+                    if packed is not None:
+                        yield distance, run, b"".join(output.unpack(packed))
                 except Unreadable as error:
-                    path.unlink(missing_ok=True)
                     self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
-                else:
-                    yield distance, run, path
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None if it is missing."""
@@ -714,7 +705,7 @@ def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFol
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         return None
-    return BaselineFolder(folder, scratch=repo.folder / "stored", warn=say)
+    return BaselineFolder(folder, warn=say)
 
 
 def find(
@@ -728,10 +719,10 @@ def find(
     except EvalgateError as error:
         say(f"the base's ancestors are not known: {error.message}")
     try:
-        for distance, run, path in itertools.islice(store.find(commits), MOST_PASSED_OVER):
-            name = f"{run.commit[:12]} in the {store.name}"
+        for distance, run, content in itertools.islice(store.find(commits), MOST_PASSED_OVER):
+            place = Place(f"{run.commit[:12]} in the {store.name}")
             try:
-                stored = results_file.read_results(path, shown_as=name)
+                stored = results_file.parse(results_file.parse_json(content, place), place)
                 stored_commit = stored.run.commit
                 if stored_commit and stored_commit != run.commit:
                     reason = f"they are of {stored_commit[:12]}"
@@ -741,7 +732,7 @@ def find(
                     reason = "the agent failed in every run"
             except EvalgateError as error:
                 reason = error.message
-            say(f"the results of {name} were skipped: {reason}")
+            say(f"the results of {place} were skipped: {reason}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
     return None

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -151,31 +151,30 @@ def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
         )
 
 
-def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
+def unpack(packed: bytes) -> Iterator[bytes]:
+    """The pieces of a packed file (see `pack`). Raises Unreadable.
 
     Only a JSON object passes, judged by its first character (the reader checks the others), of at
-    most `most_bytes`."""
+    most MOST_BYTES."""
     if len(packed) > MOST_PACKED_BYTES:
         raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
     unpacker = zlib.decompressobj(wbits=31)
-    written_bytes = 0
-    with path.open("xb") as target:
-        while packed and not unpacker.eof:
-            try:
-                chunk = unpacker.decompress(packed, _CHUNK)
-            except zlib.error:
-                raise Unreadable("is not in the expected compression format") from None
-            packed = unpacker.unconsumed_tail
-            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
-                raise Unreadable("holds no results")
-            written_bytes += len(chunk)
-            if written_bytes > most_bytes:
-                raise Unreadable(f"is larger than {size(most_bytes)}")
-            target.write(chunk)
+    unpacked_bytes = 0
+    while packed and not unpacker.eof:
+        try:
+            chunk = unpacker.decompress(packed, _CHUNK)
+        except zlib.error:
+            raise Unreadable("is not in the expected compression format") from None
+        packed = unpacker.unconsumed_tail
+        if not unpacked_bytes and chunk and not chunk.lstrip().startswith(b"{"):
+            raise Unreadable("holds no results")
+        unpacked_bytes += len(chunk)
+        if unpacked_bytes > MOST_BYTES:
+            raise Unreadable(f"is larger than {size(MOST_BYTES)}")
+        yield chunk
     if not unpacker.eof:
         raise Unreadable("is truncated")
-    if not written_bytes:
+    if not unpacked_bytes:
         raise Unreadable("is empty")
 
 
