@@ -48,7 +48,7 @@ from evalgate.results import output
 from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member, without
+from evalgate.values import Environ, Json, JsonObject, elements, frozen_dataclass, without
 from . import doctor, edit, prepare
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -167,8 +167,7 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
 
 def _agents_of(text: str) -> list[Any]:
     document = yaml.load(text, file="")
-    agents_list = None if isinstance(document, Problem) else member(document.raw, "agents")
-    return agents_list if isinstance(agents_list, list) else []
+    return [] if isinstance(document, Problem) else elements(document.raw, "agents")
 
 
 def _variables_for(

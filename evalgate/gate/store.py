@@ -10,7 +10,6 @@ hash and the scope as well (docs/decisions/020-stored-heads.md)."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import itertools
 import os
@@ -174,7 +173,7 @@ class Store:
         return journal
 
     def _mac(self, packed: bytes) -> str:
-        return hmac.new(self.key, packed, hashlib.sha256).hexdigest()
+        return hmac.new(self.key, packed, "sha256").hexdigest()
 
 
 @frozen_dataclass

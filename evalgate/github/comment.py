@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import uuid
 from dataclasses import field
 
 from evalgate.text import markdown, plain
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 from . import client as github_client
 from .client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 
@@ -37,7 +36,7 @@ def key_of(name: str) -> str:
     if not name:
         return "evalgate"
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
-    return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{slug}-{digest_of(name, 8)}"
 
 
 def render(job: Job, *, headline: str, details: str = "") -> str:

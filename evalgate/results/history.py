@@ -42,7 +42,7 @@ from evalgate.system import git
 from evalgate.system.files import new_file
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped, member
 from . import file as results_file, kept, output, shapes
 from .file import Stored
 from .output import Unreadable
@@ -140,7 +140,11 @@ class History:
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
-        return () if self.settings.is_part else trends(self.past or PastRuns(), means_of(run))
+        return (
+            ()
+            if self.settings.is_part
+            else trends(self.past or PastRuns(), pairing.means(run.trials))
+        )
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
@@ -322,7 +326,11 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
             )
         )
     past_run = PastRun(
-        number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run)
+        number=1,
+        commit=commit,
+        at=run.started_at,
+        means=pairing.means(run.trials),
+        agent=_agent(run),
     )
     return PastRuns(runs=(past_run,), cases=tuple(cases))
 
@@ -335,17 +343,6 @@ def _agent(run: Run) -> str:
         key: [details.get(name, "") for name in ENVIRONMENT] for key, details in run.agents.items()
     }
     return fingerprints.digest([sorted(run.inputs.items()), environments])
-
-
-def means_of(run: Run) -> dict[str, float]:
-    """Each criterion's mean over all trials that have a score."""
-    scores_by_name = grouped(
-        (name, score)
-        for trial in run.trials
-        for name in trial.grades
-        if (score := pairing.value_of(trial, name)) is not None
-    )
-    return {name: fmean(scores) for name, scores in scores_by_name.items()}
 
 
 def update(past: PastRuns, addition: PastRuns, *, limit: int = LAST_RUNS) -> PastRuns:
@@ -477,8 +474,8 @@ def render_history(past: PastRuns) -> bytes:
 def parse_history(text: bytes) -> PastRuns:
     """The history in a file. Raises Unreadable."""
     version: Any = None
-    with suppress(ValueError, RecursionError, TypeError, LookupError):
-        version = json.loads(text)["schema_version"]
+    with suppress(ValueError, RecursionError):
+        version = member(json.loads(text), "schema_version")
     if type(version) is int and version != SCHEMA_VERSION:
         newer = version > SCHEMA_VERSION
         age = "a later" if newer else "an earlier"

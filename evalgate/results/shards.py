@@ -3,7 +3,6 @@ into one run."""
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import math
@@ -34,7 +33,7 @@ from evalgate.model import (
     run as model_run,
 )
 from evalgate.text import plain, words
-from evalgate.values import grouped
+from evalgate.values import digest_of, grouped
 from . import file as results_file
 from .file import Stored, StoredOutcomes, merge
 
@@ -132,7 +131,7 @@ def divide(
         lengths,
         key=lambda key: (
             -lengths[key],
-            hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest(),
+            digest_of("\0".join(key)),
         ),
     ):
         busy_s, count, index = heapq.heappop(shards)
