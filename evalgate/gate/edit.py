@@ -445,9 +445,9 @@ def add(
         case_text = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
         # a lone surrogate, which no file can contain
         case_document = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
-        new_text = rewrite.appended(text, ("eval_cases",), case_document)
-        if new_text is None:
-            new_text = rewrite.appended(text, ("evalCases",), case_document)
+        new_text = rewrite.appended(text, ("eval_cases",), case_document) or rewrite.appended(
+            text, ("evalCases",), case_document
+        )
         if new_text is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
             raise ConfigError(
