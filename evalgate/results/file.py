@@ -645,10 +645,7 @@ def parse(raw: Any, place: Place) -> Stored:
         ) from error
 
 
-def _trials(results_file: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedTrial]]:
-    """The outcomes as they were written, and all trials."""
-    raw_outcomes: dict[TrialKey, JsonObject] = {}
-    trials: list[GradedTrial] = []
+def _trial_entries(results_file: Any) -> Iterator[tuple[TrialKey, TrialEntry]]:
     for suite in results_file.suites:
         for case in suite.cases:
             for trial in case.trials:
@@ -658,26 +655,26 @@ def _trials(results_file: Any) -> tuple[dict[TrialKey, JsonObject], list[GradedT
                     purpose=trial.purpose,
                     number=trial.number,
                 )
-                if trial.outcome is not None:
-                    raw_outcomes[key] = trial.outcome
-                trials.append(
-                    shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
-                )
-    return raw_outcomes, trials
+                yield key, trial
 
 
 def _stored(results_file: Any, *, file: str) -> Stored:
     """The content of a checked ResultsFile. `file`: its name, for messages."""
-    raw_outcomes, trials = _trials(results_file)
+    entries = list(_trial_entries(results_file))
+    trials = [
+        shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
+        for key, trial in entries
+    ]
+    raw_outcomes = {key: trial.outcome for key, trial in entries if trial.outcome is not None}
     agents = {
         address: shapes.parse_agents(details)
         for address, details in results_file.agent_details.items()
     }
     outcomes = StoredOutcomes(raw_outcomes, agents)
     suites = tuple(_suite(suite) for suite in results_file.suites)
-    agent_keys = [suite.agent.key for suite in suites]
     agent_entries = {
-        key: suite.agent for key, suite in zip(agent_keys, results_file.suites, strict=True)
+        suite.agent.key: entry.agent
+        for suite, entry in zip(suites, results_file.suites, strict=True)
     }
     case_entries = {
         (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases

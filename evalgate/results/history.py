@@ -494,7 +494,7 @@ def parse_history(text: bytes) -> PastRuns:
             )
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
     for numbers in ([run.number for run in past.runs], *by_case):
-        if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+        if numbers != sorted({*numbers}):
             raise Unreadable("the runs are not in order")
     return past
 
@@ -602,7 +602,7 @@ Revise = Callable[[bytes | None], bytes | None]
 one."""
 
 LOCK = ".lock"
-LEFTOVER_S = 86400.0
+DAY_S = 86_400
 
 
 class BaselineFolder:
@@ -664,7 +664,7 @@ class BaselineFolder:
                 # what killed writers left at least a day ago
                 for path in runs.glob(".new-*"):
                     with suppress(FileNotFoundError):
-                        if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+                        if current_moment.timestamp() - path.lstat().st_mtime > DAY_S:
                             path.unlink()
 
     def _errors(self) -> AbstractContextManager[None]:
@@ -688,7 +688,6 @@ class BaselineFolder:
             os.close(lock)
 
 
-DAY_S = 86_400
 MOST_PASSED_OVER = 20
 """The most runs of a store that are read: the nearest ones may all be from one outage."""
 
