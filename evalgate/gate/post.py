@@ -171,13 +171,13 @@ def _fetch_results(
             hint="It ended without results (see its log), or uploads more than `path: evalgate-report`.",
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
-    head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    shards.require_same_run(head, run=run, commit=event.head.sha)
+    results = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
+    head = shards.of_run(results, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
-    base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
-    shards.require_same_run(base, run=run, commit="")  # any: it is not known here
-    return head, base
+    base_results = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
+    # any commit: the base's is not known here
+    return head, shards.of_run(base_results, run=run, commit="")
 
 
 def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:

@@ -84,7 +84,6 @@ class Starter:
     credentials."""
 
     top: Path
-    project: Project
     files: Mapping[str, str]
     secrets: Mapping[str, str]
     elsewhere: str
@@ -125,7 +124,6 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
-        project=project,
         files=files,
         secrets={
             name: variables.secret_name(name)
