@@ -20,8 +20,8 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another) ->
     for run in (1, 2):
         text = comment.render(Job(run=run), headline="pass")
         state.add_comment(1, text, login="octocat")
-    comment.post(another(token="ghp_person"), 1, "", comment.render(Job(run=3), headline="pass"))
-    comment.post(client, 1, "", comment.render(Job(run=3), headline="pass"))
+    comment.post(another(token="ghp_person"), 1, comment.render(Job(run=3), headline="pass"))
+    comment.post(client, 1, comment.render(Job(run=3), headline="pass"))
 
     output = Output(title="t", summary="s")
     check = check_run.start(client, head_sha=HEAD, output=output)
