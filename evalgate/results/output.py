@@ -68,19 +68,24 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     return None
 
 
-def append_summary(text: str, *, path: Path) -> Problem | None:
-    """Append to the job's summary (GITHUB_STEP_SUMMARY)."""
-    return _append(path, text if text.endswith("\n") else f"{text}\n")
-
-
-def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
-    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by
+def render_outputs(outputs: Mapping[str, str]) -> str:
+    """Step outputs for a runner, each under a delimiter that its value cannot contain by
     guessing."""
     pieces = []
     for name, text in outputs.items():
         delimiter = f"evalgate_{secrets.token_hex(16)}"
-        pieces.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
-    return _append(path, "".join(pieces))
+        pieces.append(f"{name}<<{delimiter}\n{text}\n{delimiter}")
+    return "\n".join(pieces)
+
+
+def append(path: Path, text: str) -> Problem | None:
+    """Append to a file of a runner, whose last line ends. Return a warning if it failed."""
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text if text.endswith("\n") else f"{text}\n")
+    except OSError as error:
+        return not_written(path, error)
+    return None
 
 
 def hand_over(workspace: Path) -> None:
@@ -102,15 +107,6 @@ def hand_over(workspace: Path) -> None:
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
                 if not path.is_symlink():
                     path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))
-
-
-def _append(path: Path, text: str) -> Problem | None:
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        return not_written(path, error)
-    return None
 
 
 # --- packed files, of which a reader knows only that a run may have written them ------------------
