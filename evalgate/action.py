@@ -66,6 +66,11 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def tell(kind: str, message: str) -> None:
+    """Print a message as an annotation: an `error`, a `warning` or a `notice`."""
+    say(workflow_commands.render_command(kind, message))
+
+
 FORK_NOTE = (
     "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
     "summary has the full report; `mode: post` can post it (docs/forks.md)."
@@ -121,22 +126,18 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
         outcome.failure = _undecided(error, environ).summary
         return error.exit_code
     except KeyboardInterrupt:
-        say(workflow_commands.render_command("error", "cancelled"))
+        tell("error", "cancelled")
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
         if shortage := errors.shortage(error):
-            say(workflow_commands.render_command("error", shortage))
+            tell("error", shortage)
             outcome.reason = shortage
             return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
-        say(
-            workflow_commands.render_command(
-                "error", f"{outcome.reason}. Please report it with the lines below."
-            )
-        )
+        tell("error", f"{outcome.reason}. Please report it with the lines below.")
         say(workflow_commands.disarm(traceback.format_exc()))
         return ExitCode.BUG
 
@@ -185,7 +186,7 @@ def conclude(
             path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
             if not journals.is_free(path):
                 raise journals.in_use(path)
-            say(workflow_commands.render_command("error", reason))
+            tell("error", reason)
             progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"
@@ -340,9 +341,7 @@ def _post(
         if outcome_of_post.report is not None:
             sys.stdout.write(reports.render_terminal(outcome_of_post.report))
     if outcome_of_post.report is None:
-        say(
-            workflow_commands.render_command("notice", f"nothing to post: {outcome_of_post.reason}")
-        )
+        tell("notice", f"nothing to post: {outcome_of_post.reason}")
         outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
     annotate(outcome_of_post.problems, environ)
@@ -384,17 +383,13 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     is_fork = event.head.is_fork and event.kind is EventKind.PULL_REQUEST
     if is_fork or token is None:
         if is_wanted:
-            say(workflow_commands.render_command("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE))
+            tell("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE)
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
         client = Client.of(environ, token=token)
     except ConfigError as error:
-        say(
-            workflow_commands.render_command(
-                "warning", f"nothing will be posted: {error.message} [not-posted]"
-            )
-        )
+        tell("warning", f"nothing will be posted: {error.message} [not-posted]")
         return None
     redact_text = redact.redactor_of_files(environ)
     return Posting(
