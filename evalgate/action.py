@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,11 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def tell(kind: str, message: str) -> None:
+    """Print a message as an annotation: an `error`, a `warning` or a `notice`."""
+    say(workflow_commands.render_command(kind, message))
+
+
 FORK_NOTE = (
     "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
     "summary has the full report; `mode: post` can post it (docs/forks.md)."
@@ -121,22 +126,18 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
         outcome.failure = _undecided(error, environ).summary
         return error.exit_code
     except KeyboardInterrupt:
-        say(workflow_commands.render_command("error", "cancelled"))
+        tell("error", "cancelled")
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
         if shortage := errors.shortage(error):
-            say(workflow_commands.render_command("error", shortage))
+            tell("error", shortage)
             outcome.reason = shortage
             return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
-        say(
-            workflow_commands.render_command(
-                "error", f"{outcome.reason}. Please report it with the lines below."
-            )
-        )
+        tell("error", f"{outcome.reason}. Please report it with the lines below.")
         say(workflow_commands.disarm(traceback.format_exc()))
         return ExitCode.BUG
 
@@ -185,7 +186,7 @@ def conclude(
             path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
             if not journals.is_free(path):
                 raise journals.in_use(path)
-            say(workflow_commands.render_command("error", reason))
+            tell("error", reason)
             progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"
@@ -254,7 +255,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         outcome.verdict = {**reports.render_outputs(report), **paths}
         for line in reports.render_annotations(report):
             say(line)
-        is_whole = _summarize(report.summary, environ)
+        is_whole = _append(SUMMARY, report.summary, environ)
         if debug:
             say(workflow_commands.disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
@@ -294,15 +295,9 @@ def _run_gate(
     process.end_with_run()
     show_progress = None if posting is None else posting.show_progress
     links = events.links_of(environ, event)
-    shown_problems = set[Problem]()
     texts = list[str]()
-
-    def show(problems: Sequence[Problem]) -> None:
-        for problem in problems:
-            if problem not in shown_problems:
-                # as plain lines, since a runner shows few annotations of a step
-                say(workflow_commands.disarm(str(problem)))
-        shown_problems.update(problems)
+    # as plain lines, since a runner shows few annotations of a step
+    show = errors.once(lambda problem: say(workflow_commands.disarm(str(problem))))
 
     def present(report: Report) -> None:
         texts.append(reports.render_terminal(report))
@@ -346,13 +341,11 @@ def _post(
         if outcome_of_post.report is not None:
             sys.stdout.write(reports.render_terminal(outcome_of_post.report))
     if outcome_of_post.report is None:
-        say(
-            workflow_commands.render_command("notice", f"nothing to post: {outcome_of_post.reason}")
-        )
+        tell("notice", f"nothing to post: {outcome_of_post.reason}")
         outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
     annotate(outcome_of_post.problems, environ)
-    _summarize(outcome_of_post.summary, environ)
+    _append(SUMMARY, outcome_of_post.summary, environ)
     outcome.verdict = reports.render_outputs(outcome_of_post.report)
     return ExitCode.NOT_MEASURED if outcome_of_post.has_failed else ExitCode.PASS
 
@@ -390,17 +383,13 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     is_fork = event.head.is_fork and event.kind is EventKind.PULL_REQUEST
     if is_fork or token is None:
         if is_wanted:
-            say(workflow_commands.render_command("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE))
+            tell("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE)
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
         client = Client.of(environ, token=token)
     except ConfigError as error:
-        say(
-            workflow_commands.render_command(
-                "warning", f"nothing will be posted: {error.message} [not-posted]"
-            )
-        )
+        tell("warning", f"nothing will be posted: {error.message} [not-posted]")
         return None
     redact_text = redact.redactor_of_files(environ)
     return Posting(
@@ -424,17 +413,15 @@ def token_of(environ: Environ) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _summarize(text: str, environ: Environ) -> bool:
-    """Add the text to the job's summary; False if it cannot be written."""
-    if not environ.get("GITHUB_STEP_SUMMARY"):
-        return True
-    return _is_written(
-        output.append_summary(text, path=Path(environ["GITHUB_STEP_SUMMARY"])), environ
-    )
+SUMMARY = "GITHUB_STEP_SUMMARY"
+OUTPUTS = "GITHUB_OUTPUT"
+"""The runner's variables with the files for the job's summary and the step's outputs."""
 
 
-def _is_written(problem: Problem | None, environ: Environ) -> bool:
-    """Annotate the problem of a file; True if there is none."""
+def _append(variable: str, text: str, environ: Environ) -> bool:
+    """Add the text to one of the runner's files, if it has that; False if it cannot be written."""
+    path = environ.get(variable)
+    problem = output.append(Path(path), text) if path else None
     if problem:
         annotate([problem], environ)
     return problem is None
@@ -444,15 +431,12 @@ def _write_outputs(environ: Environ, outcome: _StepOutcome, exit_code: ExitCode)
     """Write the step's outputs, after the reports and the summary: the last written values count.
     False if they cannot be written."""
     if exit_code is not ExitCode.PASS and not outcome.verdict:
-        _summarize(outcome.failure or publish.undecided(outcome.reason).summary, environ)
-    if not environ.get("GITHUB_OUTPUT"):
-        return True
+        failure = outcome.failure or publish.undecided(outcome.reason).summary
+        _append(SUMMARY, failure, environ)
     outputs = outcome.verdict or {"verdict": "error", "reason": outcome.reason}
     step_outputs = {**outputs, "exit-code": str(int(exit_code))}
     outcome.exit_code = exit_code
-    return _is_written(
-        output.append_outputs(step_outputs, path=Path(environ["GITHUB_OUTPUT"])), environ
-    )
+    return _append(OUTPUTS, output.render_outputs(step_outputs), environ)
 
 
 def _on_cancel(handler: Any) -> None:

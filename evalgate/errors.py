@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,6 +124,19 @@ note = partial(Problem, Severity.NOTE)
 def errors_in(problems: Iterable[Problem]) -> list[Problem]:
     """The problems that are errors."""
     return [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+def once(show: Callable[[Problem], None]) -> Callable[[Iterable[Problem]], None]:
+    """A function that shows those of some problems that were not shown before."""
+    shown_problems = set[Problem]()
+
+    def show_new(problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            if problem not in shown_problems:
+                shown_problems.add(problem)
+                show(problem)
+
+    return show_new
 
 
 class EvalgateError(Exception):

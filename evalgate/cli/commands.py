@@ -10,19 +10,19 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from evalgate import agents, cli, config, reports
+from evalgate import agents, cli, config, errors, reports
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, ExitCode, Severity
 from evalgate.gate import (
     merge as gate_merge,
     prepare,
@@ -280,14 +280,11 @@ def run_gate(
     written files. Return its exit code."""
     process.end_with_run()
     settings = load.load_settings(options)
-    shown_problems = list[Problem]()
     texts = list[str]()
     width = cli.width()
     shows_links = cli.shows_links()
 
-    def show(problems: Sequence[Problem]) -> None:
-        cli.show_problems(tuple(problem for problem in problems if problem not in shown_problems))
-        shown_problems.extend(problems)
+    show = errors.once(lambda problem: cli.show_problems((problem,)))
 
     # its conversations cannot be read after the run
     def present(report: Report) -> None:

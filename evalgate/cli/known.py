@@ -245,7 +245,7 @@ def accept(**values: Any) -> int:
             _tell(stored_case.case_id, str(reason))
     decisions = list(_decisions(proposals, asks=asks, dry_run=values["dry_run"]))
     files = {
-        proposal.path
+        settings.root / proposal.stored_case.key[0]
         for proposal, is_accepted in zip(proposals, decisions, strict=False)
         if is_accepted
     }

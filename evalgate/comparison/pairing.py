@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import TypeAlias
 
 from evalgate.model import (
@@ -55,6 +56,17 @@ def value_of(trial: GradedTrial, name: str) -> float | None:
     """A trial's score by a criterion; None if it has none."""
     grade = trial.grades.get(name)
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
+
+
+def means(trials: Iterable[GradedTrial]) -> dict[str, float]:
+    """Each criterion's mean over all trials that have a score."""
+    scores_by_name = grouped(
+        (name, score)
+        for trial in trials
+        for name in trial.grades
+        if (score := value_of(trial, name)) is not None
+    )
+    return {name: fmean(scores) for name, scores in scores_by_name.items()}
 
 
 def pattern_of(

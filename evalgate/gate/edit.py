@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from evalgate.config import places
@@ -29,6 +30,7 @@ from evalgate.formats import (
     rewrite,
 )
 from evalgate.formats.recordings import Recording
+from evalgate.formats.rewrite import Source
 from evalgate.model import (
     Case,
     CaseKey,
@@ -51,23 +53,30 @@ from evalgate.values import Redactor, Sentence, frozen_dataclass
 from .stored_results import StoredCase
 
 
-def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
+def find(root: Path, key: CaseKey) -> tuple[Source, Case | None]:
     """The file of a case, and the case in its current form. Raises ConfigError,
     UnavailableError."""
-    suite, _ = key
+    suite, case_id = key
     reason = places.refusal_reason(root, suite)
     if reason:
         raise ConfigError(f"the path {reason}", place=Place(suite))
-    path = root / suite
-    return path, _find_in(rewrite.read(path, shown_as=suite).text, key)
-
-
-def _find_in(text: str, key: CaseKey) -> Case | None:
-    suite, case_id = key
-    reading = eval_set.parse_eval_set(text, file=suite)
+    source = rewrite.read(root / suite, shown_as=suite)
+    reading = eval_set.parse_eval_set(source.text, file=suite)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
-    return next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
+    return source, next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
+
+
+def _changed(
+    root: Path, key: CaseKey, version: str, change_text: Callable[[str], str]
+) -> tuple[Source, str]:
+    """The file of a case, and its new text. Raises ConfigError, also if the case is no longer
+    `version`; UnavailableError."""
+    source, case = find(root, key)
+    if case is None or version_of(case) != version:
+        message = f"case {key[1]!r} was changed meanwhile"
+        raise ConfigError(message, place=Place(key[0]), hint="Look at it again, then change it.")
+    return source, change_text(source.text)
 
 
 def version_of(case: Case) -> str:
@@ -111,27 +120,14 @@ def change(
             return text
         return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)
 
-    _change(root, key, version, change_text)
+    rewrite.save(*_changed(root, key, version, change_text))
 
 
 def delete(root: Path, key: CaseKey, *, version: str) -> None:
     """Delete a case from its file. Raises as `change`."""
-    _change(
-        root, key, version, lambda text: expectations.delete_case(text, file=key[0], case_id=key[1])
-    )
-
-
-def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) -> None:
-    path, case = find(root, key)
-    source = rewrite.read(path, shown_as=key[0])
-    _require_version(version, case, key)
-    rewrite.save(source, make(source.text))
-
-
-def _require_version(version: str, case: Case | None, key: CaseKey) -> None:
-    if case is None or version_of(case) != version:
-        message = f"case {key[1]!r} was changed meanwhile"
-        raise ConfigError(message, place=Place(key[0]), hint="Look at it again, then change it.")
+    file, case_id = key
+    delete_case = partial(expectations.delete_case, file=file, case_id=case_id)
+    rewrite.save(*_changed(root, key, version, delete_case))
 
 
 # --- accept a failure ----------------------------------------------------------------------------
@@ -161,7 +157,7 @@ class Proposal:
     """The changes of one case. `version`: the version of the case that was viewed."""
 
     stored_case: StoredCase
-    path: Path
+    root: Path
     version: str
     changes: tuple[TurnEdit, ...]
 
@@ -181,7 +177,7 @@ def propose(
 
     Raises CaseUnchanged if the agent's behavior is unknown, or if runs differ and none is
     chosen."""
-    path, case = _current_case(stored_case, root)
+    case = _current_case(stored_case, root)
     failing = stored_case.failing
     if stored_case.kind is VerdictKind.PASS and not parts:
         raise CaseUnchanged("it passes")
@@ -225,40 +221,39 @@ def propose(
             raise CaseUnchanged(
                 "a secret was removed from the agent's output, so the exact output is unknown"
             )
-    return Proposal(stored_case=stored_case, path=path, version=version_of(case), changes=changes)
+    return Proposal(stored_case=stored_case, root=root, version=version_of(case), changes=changes)
 
 
-def apply(proposal: Proposal) -> str:
-    """The text of the file with the changes of a case. Raises ConfigError if they are not possible,
+def apply(proposal: Proposal) -> tuple[Source, str]:
+    """The file with its new text if a case is accepted. Raises ConfigError if that is not possible,
     also if the case has changed since it was viewed; UnavailableError."""
     key = proposal.stored_case.key
-    suite, case_id = key
-    text = rewrite.read(proposal.path, shown_as=suite).text
-    _require_version(proposal.version, _find_in(text, key), key)
-    for change in proposal.changes:
-        steps = steps_of(change.turn.actual) if change.edits_calls else None
-        text = expectations.change(
-            text,
-            file=suite,
-            case_id=case_id,
-            turn=change.turn.number - 1,
-            answer=change.answer,
-            steps=steps,
-        )
-    return text
+
+    def change_text(text: str) -> str:
+        for change in proposal.changes:
+            text = expectations.change(
+                text,
+                file=key[0],
+                case_id=key[1],
+                turn=change.turn.number - 1,
+                answer=change.answer,
+                steps=steps_of(change.turn.actual) if change.edits_calls else None,
+            )
+        return text
+
+    return _changed(proposal.root, key, proposal.version, change_text)
 
 
 def write(proposal: Proposal) -> None:
     """Make the changes in the file. Raises ConfigError, UnavailableError."""
-    source = rewrite.read(proposal.path, shown_as=proposal.stored_case.key[0])
-    rewrite.save(source, apply(proposal))
+    rewrite.save(*apply(proposal))
 
 
-def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
-    """The file, and the case in its current form."""
+def _current_case(stored_case: StoredCase, root: Path) -> Case:
+    """The case in its current form."""
     suite, _ = stored_case.key
     try:
-        path, case = find(root, stored_case.key)
+        _, case = find(root, stored_case.key)
     except ConfigError as error:
         reason = ""
         if any(problem.code == "not-an-eval-set" for problem in error.problems):
@@ -279,7 +274,7 @@ def _current_case(stored_case: StoredCase, root: Path) -> tuple[Path, Case]:
     fingerprint = fingerprints.of_case(case, simulator=stored_case.suite.simulator)
     if stored_case.stored.run.fingerprints.get(stored_case.key) != fingerprint:
         raise CaseUnchanged("it was changed since it ran: run it again")
-    return path, case
+    return case
 
 
 def _agent_turns(
@@ -450,9 +445,9 @@ def add(
         case_text = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
         # a lone surrogate, which no file can contain
         case_document = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
-        new_text = rewrite.appended(text, ("eval_cases",), case_document)
-        if new_text is None:
-            new_text = rewrite.appended(text, ("evalCases",), case_document)
+        new_text = rewrite.appended(text, ("eval_cases",), case_document) or rewrite.appended(
+            text, ("evalCases",), case_document
+        )
         if new_text is None:
             hint = "`evalgate migrate` writes old formats in ADK's current one."
             raise ConfigError(

@@ -82,8 +82,13 @@ def _read(
     base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
-    heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
-    bases = shards.parts_of(_read_part(path, context, commit="") for path in base_files)
+    heads, bases = (
+        shards.parts_of(
+            shards.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
+            for path in paths
+        )
+        for paths, commit in ((files, context.commit), (base_files, ""))
+    )
     for part in bases:
         if shards.part_of(part).fingerprint != shards.part_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(part.file))
@@ -104,15 +109,6 @@ def _refuse_committed(
             place=Place(os.path.relpath(committed_file, settings.root)),
             hint="Delete it from the commit, and unpack the shards' artifacts into a folder of their own.",
         )
-
-
-def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
-    """The results in a file. Raises ConfigError also if another workflow run wrote them, or one of
-    another commit than `commit` ("": any)."""
-    stored = file.read_results(path)
-    if context.workflow_run:
-        shards.require_same_run(stored, run=context.workflow_run, commit=commit)
-    return stored
 
 
 def _require_same_root(run: Run, settings: Settings, context: Context) -> None:

@@ -7,9 +7,7 @@ artifact are used: the verdict is computed again, and every text is escaped as i
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from evalgate import __version__, reports
 from evalgate.baseline import failures, rules as baseline_rules
@@ -82,9 +80,7 @@ def post(
         raise UnavailableError(
             f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
-    with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        # all that is needed later is in memory
-        head, base = _fetch_results(settings, event, client, Path(folder), finished=finished)
+    head, base = _fetch_results(settings, event, client, finished=finished)
     report = decide(settings, head, base, links=links)
     pull = pulls[0]
     lead_text = markdown.alert("IMPORTANT", UNVERIFIED_NOTE) if pull.is_fork else ""
@@ -150,10 +146,10 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
 
 
 def _fetch_results(
-    settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
+    settings: Settings, event: EventContext, client: Client, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
-    """The results of head and of the base in the run's artifact, downloaded into `folder`. Raises
-    UnavailableError without an artifact, ConfigError if it is of another commit or not ours."""
+    """The results of head and of the base in the run's artifact. Raises UnavailableError without an
+    artifact, ConfigError if it is of another commit or not ours."""
     name = settings.artifact
     candidates = artifacts.list_of_run(client, finished.id, name=name)
     artifact = next((candidate for candidate in candidates if not candidate.expired), None)
@@ -167,20 +163,21 @@ def _fetch_results(
         raise ConfigError(
             f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}"
         )
-    files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
+    archive = artifacts.download(client, artifact)
+    files = artifacts.extract(archive, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(
             f"the artifact {name!r} has no {RESULTS} at its root",
             hint="It ended without results (see its log), or uploads more than `path: evalgate-report`.",
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
-    head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    shards.require_same_run(head, run=run, commit=event.head.sha)
+    results = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
+    head = shards.of_run(results, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
-    base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
-    shards.require_same_run(base, run=run, commit="")  # any: it is not known here
-    return head, base
+    base_results = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
+    # any commit: the base's is not known here
+    return head, shards.of_run(base_results, run=run, commit="")
 
 
 def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:

@@ -52,9 +52,9 @@ from evalgate.values import (
     Environ,
     Json,
     JsonObject,
+    elements,
     frozen_dataclass,
     matches_any,
-    member,
     without,
 )
 from . import doctor, edit, prepare
@@ -92,7 +92,6 @@ class Starter:
     credentials."""
 
     top: Path
-    project: Project
     files: Mapping[str, str]
     secrets: Mapping[str, str]
     elsewhere: str
@@ -133,7 +132,6 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
-        project=project,
         files=files,
         secrets={
             name: variables.secret_name(name)
@@ -175,8 +173,7 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
 
 def _agents_of(text: str) -> list[Any]:
     document = yaml.load(text, file="")
-    agents_list = None if isinstance(document, Problem) else member(document.raw, "agents")
-    return agents_list if isinstance(agents_list, list) else []
+    return [] if isinstance(document, Problem) else elements(document.raw, "agents")
 
 
 def _variables_for(

@@ -10,7 +10,6 @@ hash and the scope as well (docs/decisions/020-stored-heads.md)."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import itertools
 import os
@@ -162,7 +161,8 @@ class Store:
                     f"{path} was ignored: this repository's runs did not write it, or its key was another"
                 )
                 return None
-            output.unpack(packed, unpacked_path)
+            with unpacked_path.open("xb") as unpacked_file:
+                unpacked_file.writelines(output.unpack(packed))
             journal = Journal.read(unpacked_path)
         except (output.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
@@ -173,7 +173,7 @@ class Store:
         return journal
 
     def _mac(self, packed: bytes) -> str:
-        return hmac.new(self.key, packed, hashlib.sha256).hexdigest()
+        return hmac.new(self.key, packed, "sha256").hexdigest()
 
 
 @frozen_dataclass

@@ -144,12 +144,9 @@ def _stored_measurement(
         comparison = None
     # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
     # not in its results
-    is_decided = base is None or comparison is not None
-    rules = replace(
-        rules,
-        edits=head_results.edits if is_decided else rules.edits,
-        books=rules.books[:1] if is_decided else rules.books,
-    ).on(context.moment.date())
+    if base is None or comparison is not None:
+        rules = replace(rules, edits=head_results.edits, books=rules.books[:1])
+    rules = rules.on(context.moment.date())
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(

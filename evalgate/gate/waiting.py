@@ -6,7 +6,6 @@ The proposer knows the format; here a change is the text of files before and aft
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from evalgate.errors import ConfigError
 from evalgate.formats import fingerprints, rewrite
 from evalgate.results import kept, output
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 
 FOLDER = f"{kept.FOLDER}/proposals"
 ENDINGS = (".json", ".yaml", ".yml")
@@ -136,8 +135,7 @@ def drop(root: Path, change: WaitingChange) -> None:
 
 
 def _path(root: Path, change: WaitingChange) -> Path:
-    digest = hashlib.sha256(change.name.encode("utf-8", "backslashreplace")).hexdigest()
-    return root / FOLDER / f"{digest[:16]}.json"
+    return root / FOLDER / f"{digest_of(change.name, 16)}.json"
 
 
 def _merge(current: str, old: str, new: str | None, *, file: str) -> str | None:

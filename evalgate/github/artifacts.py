@@ -10,7 +10,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection
-from pathlib import Path
 
 from . import client as github_client
 from .client import Artifact, ArtifactPage, Client, GitHubFailed, GitHubFault
@@ -47,14 +46,14 @@ def list_of_run(client: Client, run_id: int, *, name: str) -> list[Artifact]:
     return sorted(artifacts, key=lambda artifact: artifact.created_at or "", reverse=True)
 
 
-def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_BYTES) -> bytes:
+def download(client: Client, artifact: Artifact) -> bytes:
     """The artifact's zip, with a verified digest. Raises GitHubFailed."""
-    if artifact.size_in_bytes > most_bytes:
-        message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
+    if artifact.size_in_bytes > MOST_ZIP_BYTES:
+        message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {MOST_ZIP_BYTES:,}"
         raise GitHubFailed(GitHubFault.TOO_LARGE, message)
     content = client.download(
         github_client.DOWNLOAD_ARTIFACT,
-        most_bytes=most_bytes,
+        most_bytes=MOST_ZIP_BYTES,
         artifact_id=artifact.id,
         archive_format="zip",
     )
@@ -67,28 +66,13 @@ def download(client: Client, artifact: Artifact, *, most_bytes: int = MOST_ZIP_B
     return content
 
 
-def fetch_files(
-    client: Client, artifact: Artifact, *, into: Path, names: Collection[str]
-) -> dict[str, Path]:
-    """Download an artifact and write its files called `names` into the new folder `into`. Returns
-    their paths; see `extract`.
-
-    Raises GitHubFailed, and OSError of `into`."""
-    contents = extract(download(client, artifact), names=names)
-    for name, content in contents.items():
-        with (into / name).open("xb") as file:  # an existing link would be written through
-            file.write(content)
-    return {name: into / name for name in contents}
-
-
-def extract(
-    archive: bytes, *, names: Collection[str], most_bytes: int = MOST_BYTES
-) -> dict[str, bytes]:
+def extract(archive: bytes, *, names: Collection[str]) -> dict[str, bytes]:
     """The contents of the files called `names`, plain names at the archive's root.
 
     Missing files are missing in the result, others are ignored. Paths, sizes and kinds in the
     archive are not trusted. Raises GitHubFailed(MALFORMED or TOO_LARGE)."""
     contents: dict[str, bytes] = {}
+    remaining_bytes = MOST_BYTES
     _check_count(archive)
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
@@ -104,9 +88,9 @@ def extract(
                 if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
                     raise _unusable(f"`{name}` is not a regular file")
                 with zip_file.open(entry) as source:
-                    contents[name] = source.read(min(most_bytes, MOST_FILE_BYTES) + 1)
-                most_bytes -= len(contents[name])
-                if most_bytes < 0 or len(contents[name]) > MOST_FILE_BYTES:
+                    contents[name] = source.read(min(remaining_bytes, MOST_FILE_BYTES) + 1)
+                remaining_bytes -= len(contents[name])
+                if remaining_bytes < 0 or len(contents[name]) > MOST_FILE_BYTES:
                     raise _unusable(f"`{name}` is too large, unpacked", GitHubFault.TOO_LARGE)
     except _UNREADABLE as error:
         raise _unusable(f"it cannot be read ({error})") from None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -26,7 +26,7 @@ from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import plain, words
-from evalgate.values import Environ, Json
+from evalgate.values import Environ, Json, elements, member
 
 API_VERSION = "2022-11-28"
 MOST_TRIES = 5
@@ -566,21 +566,17 @@ def _error_text(content: bytes) -> str:
         body = json.loads(content)
     except (ValueError, RecursionError):
         return "an HTML page instead of JSON" if content.lstrip()[:1] == b"<" else ""
-    if not isinstance(body, dict):
-        return ""
-    messages = [str(body.get("message") or "")]
-    errors = body.get("errors")
-    for error in errors[:5] if isinstance(errors, list) else ():
-        if isinstance(error, Mapping):
-            place = ".".join(str(error[key]) for key in ("resource", "field") if error.get(key))
-            messages.append(f"{place} {error.get('message') or error.get('code') or ''}".strip())
-        else:
-            messages.append(str(error))
-    return (
-        plain.label("; ".join(word for word in messages if word), _MESSAGE_WIDTH)
-        if any(messages)
-        else ""
-    )
+    messages = [member(body, "message"), *map(_detail, elements(body, "errors")[:5])]
+    text = "; ".join(str(message) for message in messages if message)
+    return text and plain.label(text, _MESSAGE_WIDTH)
+
+
+def _detail(error: Any) -> str:
+    """One of the `errors` in an answer: its place, and what is wrong there."""
+    if not isinstance(error, Mapping):
+        return str(error)
+    place = ".".join(str(error[key]) for key in ("resource", "field") if error.get(key))
+    return f"{place} {error.get('message') or error.get('code') or ''}".strip()
 
 
 def _redacted(secret: str, text: str) -> str:

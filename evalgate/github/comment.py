@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import uuid
 from dataclasses import field
 
 from evalgate.text import markdown, plain
-from evalgate.values import frozen_dataclass
+from evalgate.values import digest_of, frozen_dataclass
 from . import client as github_client
 from .client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 
 LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"
 _MOST_TRIES = 3
-_MARKER = "<!-- evalgate:{key}:v1 "
-_AUTHOR_RUN = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
+_WRITER = re.compile(r"<!-- evalgate:[a-z0-9-]+:v1 (\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
 _NO_ROOM = "The details do not fit in this comment: see the job summary."
 
 
@@ -37,13 +35,13 @@ def key_of(name: str) -> str:
     if not name:
         return "evalgate"
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
-    return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{slug}-{digest_of(name, 8)}"
 
 
 def render(job: Job, *, headline: str, details: str = "") -> str:
     """The comment's text, at most LIMIT characters: the marker, the headline, and the details if
     they fit."""
-    marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
+    marker = f"<!-- evalgate:{key_of(job.name)}:v1 {job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
     text = f"{marker}\n{title}{_clean(headline)}"
     full_text = f"{text}\n\n{_clean(details)}".rstrip()
@@ -54,8 +52,8 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     return f"{text[: LIMIT // 2 - len(note)]}{note}"
 
 
-def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> None:
-    """Write the rendered text into the comment of the gate `name` on pull request `number`.
+def post(client: Client, number: int, text: str, *, create: bool = True) -> None:
+    """Write the rendered text into the comment of its gate on pull request `number`.
 
     Without `create`, only an existing comment is updated. An older run never overwrites a newer
     one. Raises GitHubFailed, also if another job of the same run wrote the comment."""
@@ -69,10 +67,10 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     new_id: int | None = None
     for tries in range(_MOST_TRIES + 1):
         all_comments = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
-        comments = _gate_comments(all_comments, text, name, login)
+        comments = _gate_comments(all_comments, text, login)
         try:
             if comments or not create:
-                return _update(client, comments, text, new_id=new_id, name=name)
+                return _update(client, comments, text, new_id=new_id)
             new_comment = client.call(
                 github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number
             )
@@ -89,16 +87,14 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     )
 
 
-def _update(
-    client: Client, comments: list[Comment], text: str, *, new_id: int | None, name: str
-) -> None:
+def _update(client: Client, comments: list[Comment], text: str, *, new_id: int | None) -> None:
     """Update the oldest comment, unless a newer run wrote one, and remove its duplicates. `new_id`:
     of the comment that has the text already."""
     if not comments:
         return
-    own_run, own_job = run_of(text, name)
+    own_run, own_job = run_of(text)
     newest_run, job = max(
-        (run_of(comment.body or "", name) for comment in comments), key=lambda pair: pair[0]
+        (run_of(comment.body or "") for comment in comments), key=lambda pair: pair[0]
     )
     if own_run[0] and newest_run == own_run and job != own_job:
         raise GitHubFailed(
@@ -117,10 +113,9 @@ def _update(
         client.remove(github_client.DELETE_COMMENT, comment_id=duplicate.id)
 
 
-def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
-    """The run and attempt, and its job, that wrote a comment of the gate `name`; zeros if
-    unknown."""
-    match = _AUTHOR_RUN.match(text[len(_MARKER.format(key=key_of(name))) :])
+def run_of(text: str) -> tuple[tuple[int, int], str]:
+    """The run and attempt, and its job, that wrote a comment; zeros if unknown."""
+    match = _WRITER.match(text)
     return ((int(match[1]), int(match[2])), match[3]) if match else NOBODYS
 
 
@@ -128,19 +123,19 @@ NOBODYS = ((0, 0), "")
 """The run and job of a comment that names none."""
 
 
-def _gate_comments(comments: list[Comment], text: str, name: str, login: str) -> list[Comment]:
+def _gate_comments(comments: list[Comment], text: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: by the token's own user, and beginning with our marker,
     which no quotation has. `text`: this job's. An app knows its name only by a comment of its job,
     as the answer to its creation may have been lost."""
-    marker = _MARKER.format(key=key_of(name))
+    marker = "".join(text.partition(":v1 ")[:2])  # without the run
     candidates = [
         (comment.user, comment)
         for comment in comments
         if comment.user is not None and (comment.body or "").startswith(marker)
     ]
-    own = run_of(text, name)
+    own = run_of(text)
     for user, comment in candidates:
-        if user.type == "Bot" and run_of(comment.body or "", name) == own != NOBODYS:
+        if user.type == "Bot" and run_of(comment.body or "") == own != NOBODYS:
             login = user.login
     own_comments = [
         comment

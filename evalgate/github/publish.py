@@ -353,7 +353,7 @@ class Posting:
     def _write(self, client: Client, output: Output, *, create: bool) -> None:
         if self._number is not None:
             text = github_comment.render(self._job, headline=output.summary, details=output.text)
-            github_comment.post(client, self._number, self._job.name, text, create=create)
+            github_comment.post(client, self._number, text, create=create)
 
     def _warn(self, message: str, hint: str = "") -> None:
         self._problems.append(errors.warning("not-posted", message, hint=hint))

@@ -13,7 +13,7 @@ from evalgate.config import variables, yaml
 from evalgate.config.settings import split_list
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Json, elements, frozen_dataclass
 from .events import EventKind
 from .forks import TARGET, TARGET_HINT
 
@@ -80,10 +80,9 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
         str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers])
     )
     for name, job in _mapping(workflow.get("jobs")).items():
-        steps = _mapping(job).get("steps")
         checkout: Json | None = None
         sign_in_names: tuple[str, ...] = ()
-        for index, step in enumerate(steps if isinstance(steps, list) else ()):
+        for index, step in enumerate(elements(job, "steps")):
             uses = str(_mapping(step).get("uses", ""))
             if uses.startswith("actions/checkout@"):
                 checkout = _mapping(step.get("with"))
@@ -102,7 +101,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                     for key, setting in _mapping(step.get("with")).items()
                 },
                 variables=frozenset((*sign_in_names, *map(str, names))),
-                permissions=permissions if isinstance(permissions, str) else _texts(permissions),
+                permissions=permissions if isinstance(permissions, str | dict) else None,
                 checkout=checkout,
             )
 
@@ -163,14 +162,6 @@ def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
 
 def _mapping(node: Any) -> Mapping[Any, Any]:
     return node if isinstance(node, dict) else {}
-
-
-def _texts(node: Any) -> Mapping[str, str] | None:
-    return (
-        {str(key): str(element) for key, element in node.items()}
-        if isinstance(node, dict)
-        else None
-    )
 
 
 def _value_text(node: Any) -> str:

@@ -32,7 +32,7 @@ from evalgate.model import (
 )
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, grouped, mapped_texts
+from evalgate.values import JsonObject, mapped_texts
 from . import cases, causes, turns, wording
 from .cases import CaseView
 from .phrases import phrase
@@ -254,7 +254,7 @@ def _case_and_traces(
     """One case for its page, and the traces of its turns by side and run, if there are any. The
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
-    base_values = _means(case.base.trials if case.base else ())
+    base_values = pairing.means(case.base.trials if case.base else ())
     quarantine = case.verdict.quarantine
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
@@ -291,16 +291,6 @@ def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObje
         "threshold": words.threshold(verdict.threshold),
         "why": wording.unmeasured_sentence(verdict) if verdict.value is None else "",
     }
-
-
-def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
-    values_by_name = grouped(
-        (name, grade.value)
-        for trial in trials
-        for name, grade in trial.grades.items()
-        if isinstance(grade, Score)
-    )
-    return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
     AgentFailure,
-    CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
@@ -74,7 +73,6 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
     deciding_cases = _DecidingCases(
         cases=[case for suite in suites for case in suite.cases if not case.quarantine],
         noun=phrase("deciding_case", has_quarantine or len(suites) < len(verdict.suites)),
-        open=verdict.open,
     )
     kind = gate.blocked_by or gate.kind
     names = words.listed(
@@ -109,7 +107,7 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
                 names,
                 broken_files,
                 partial_count,
-                deciding_cases.suspects,
+                sum(case.key in verdict.open for case in deciding_cases.failed),
                 run.truncated,
             )
         case VerdictKind.INCONCLUSIVE:
@@ -140,11 +138,10 @@ def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
 
 @frozen_dataclass
 class _DecidingCases:
-    """The deciding cases, counted by their outcome. `open`: failures that could not be rerun."""
+    """The deciding cases, counted by their outcome."""
 
     cases: Sequence[CaseVerdict]
     noun: str
-    open: Collection[CaseKey]
 
     @property
     def passed(self) -> int:
@@ -168,11 +165,6 @@ class _DecidingCases:
             case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None
             for case in self.cases
         )
-
-    @property
-    def suspects(self) -> int:
-        """The failures that could not be rerun."""
-        return sum(case.key in self.open for case in self.failed)
 
     @property
     def doubtful(self) -> int:

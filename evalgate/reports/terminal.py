@@ -350,17 +350,15 @@ def render_change(
 ) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
     room = (width or LOG_WIDTH) - 6
-    lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
-    if calls and turn.expected_calls is None:
-        call_texts = [call_diff.spell(call) for call in turn.actual_calls or ()] or [
-            phrase("nothing_called")
-        ]
-        lines = [
-            *(line for call_text in call_texts for line in _answer_lines("+", call_text, room)),
-            *lines,
-        ]
-    elif answer and turn.expected_answer is None:
-        lines += _answer_lines("+", turn.actual_answer or "", room)
+    lines: list[Line] = []
+    if calls and turn.expected_calls is not None:
+        lines += _calls(turn, room)
+    elif calls:
+        call_texts = map(call_diff.spell, turn.actual_calls or ())
+        for call_text in [*call_texts] or [phrase("nothing_called")]:
+            lines += _answer_lines("+", call_text, room)
+    if answer:
+        lines += _answers(turn, room)
     return _render_lines(lines, color=color)
 
 

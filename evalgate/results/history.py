@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import field, replace
@@ -23,7 +22,7 @@ from evalgate import errors
 from evalgate.comparison import pairing, purse
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, UnavailableError
+from evalgate.errors import EvalgateError, Place, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
@@ -43,11 +42,11 @@ from evalgate.system import git
 from evalgate.system.files import new_file
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped
+from evalgate.values import Log, Sentence, Wording, frozen_dataclass, grouped, member
 from . import file as results_file, kept, output, shapes
 from .file import Stored
 from .output import Unreadable
-from .shapes import entry
+from .shapes import Entry, fields_of
 
 SCHEMA_VERSION = 3
 LAST_RUNS = 50
@@ -141,7 +140,11 @@ class History:
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
-        return () if self.settings.is_part else trends(self.past or PastRuns(), means_of(run))
+        return (
+            ()
+            if self.settings.is_part
+            else trends(self.past or PastRuns(), pairing.means(run.trials))
+        )
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
@@ -323,7 +326,11 @@ def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastR
             )
         )
     past_run = PastRun(
-        number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run)
+        number=1,
+        commit=commit,
+        at=run.started_at,
+        means=pairing.means(run.trials),
+        agent=_agent(run),
     )
     return PastRuns(runs=(past_run,), cases=tuple(cases))
 
@@ -336,17 +343,6 @@ def _agent(run: Run) -> str:
         key: [details.get(name, "") for name in ENVIRONMENT] for key, details in run.agents.items()
     }
     return fingerprints.digest([sorted(run.inputs.items()), environments])
-
-
-def means_of(run: Run) -> dict[str, float]:
-    """Each criterion's mean over all trials that have a score."""
-    scores_by_name = grouped(
-        (name, score)
-        for trial in run.trials
-        for name in trial.grades
-        if (score := pairing.value_of(trial, name)) is not None
-    )
-    return {name: fmean(scores) for name, scores in scores_by_name.items()}
 
 
 def update(past: PastRuns, addition: PastRuns, *, limit: int = LAST_RUNS) -> PastRuns:
@@ -455,12 +451,12 @@ def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
 # --- history.json --------------------------------------------------------------------------------
 
 
-HistoryFile: Any = entry(
-    "HistoryFile",
-    PastRuns,
-    doc="The whole file. An outcome is four numbers: the run, and the repeats that passed, were measured, were requested.",
-    schema_version=(int, ...),
-)
+@fields_of(PastRuns)
+class HistoryFile(Entry):
+    """The whole file. An outcome is four numbers: the run, and the repeats that passed, were
+    measured, were requested."""
+
+    schema_version: int
 
 
 def schema() -> dict[str, Any]:
@@ -478,8 +474,8 @@ def render_history(past: PastRuns) -> bytes:
 def parse_history(text: bytes) -> PastRuns:
     """The history in a file. Raises Unreadable."""
     version: Any = None
-    with suppress(ValueError, RecursionError, TypeError, LookupError):
-        version = json.loads(text)["schema_version"]
+    with suppress(ValueError, RecursionError):
+        version = member(json.loads(text), "schema_version")
     if type(version) is int and version != SCHEMA_VERSION:
         newer = version > SCHEMA_VERSION
         age = "a later" if newer else "an earlier"
@@ -498,7 +494,7 @@ def parse_history(text: bytes) -> PastRuns:
             )
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
     for numbers in ([run.number for run in past.runs], *by_case):
-        if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+        if numbers != sorted({*numbers}):
             raise Unreadable("the runs are not in order")
     return past
 
@@ -581,10 +577,12 @@ def parse_names(names: Iterable[str]) -> list[RunName]:
 def pick(runs: Iterable[RunName], candidates: Sequence[str]) -> list[tuple[int, RunName]]:
     """The runs of `candidates` with their distances: nearest commit first, newest run of a commit
     first."""
-    distances = {commit: distance for distance, commit in enumerate(candidates)}
-    newest_first = [run for run in sorted(runs, reverse=True) if run.commit in distances]
-    nearest_first = sorted(newest_first, key=lambda run: distances[run.commit])
-    return [(distances[run.commit], run) for run in nearest_first]
+    runs_by_commit = grouped((run.commit, run) for run in sorted(runs, reverse=True))
+    return [
+        (distance, run)
+        for distance, commit in enumerate(candidates)
+        for run in runs_by_commit.get(commit, ())
+    ]
 
 
 def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[RunName]:
@@ -604,7 +602,7 @@ Revise = Callable[[bytes | None], bytes | None]
 one."""
 
 LOCK = ".lock"
-LEFTOVER_S = 86400.0
+DAY_S = 86_400
 
 
 class BaselineFolder:
@@ -614,12 +612,9 @@ class BaselineFolder:
     Writers take turns; readers do not wait, since every file appears complete. Every method raises
     UnavailableError if the folder cannot be used."""
 
-    def __init__(
-        self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Log = lambda _: None
-    ) -> None:
-        """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
+    def __init__(self, folder: Path, *, keep: int = KEPT_RUNS, warn: Log = lambda _: None) -> None:
+        """`folder` need not exist."""
         self._folder = folder
-        self._scratch = scratch
         self._keep = keep
         self._warn = warn
 
@@ -628,24 +623,17 @@ class BaselineFolder:
         """Its name in messages."""
         return f"folder {self._folder}"
 
-    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, bytes]]:
         """Readable results of `candidates` (commit SHAs), nearest first, each read on demand: their
-        index in `candidates`, their name, and an uncompressed results.json, which is not
-        trusted."""
+        index in `candidates`, their name, and their results.json, which is not trusted."""
         with self._errors():
-            self._scratch.mkdir(parents=True, exist_ok=True)
             for distance, run in pick(self._runs(), candidates):
-                path = self._scratch / f"{run.commit}-{secrets.token_hex(4)}.json"
                 try:
                     packed = output.read(self._folder / RUNS / run.name, output.MOST_PACKED_BYTES)
-                    if packed is None:
-                        continue
-                    output.unpack(packed, path)
+                    if packed is not None:
+                        yield distance, run, b"".join(output.unpack(packed))
                 except Unreadable as error:
-                    path.unlink(missing_ok=True)
                     self._warn(f"{run.name} in the {self.name} was ignored: it {error}")
-                else:
-                    yield distance, run, path
 
     def read(self, name: str) -> bytes | None:
         """A file beside the runs (`history.json`), None if it is missing."""
@@ -676,7 +664,7 @@ class BaselineFolder:
                 # what killed writers left at least a day ago
                 for path in runs.glob(".new-*"):
                     with suppress(FileNotFoundError):
-                        if current_moment.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+                        if current_moment.timestamp() - path.lstat().st_mtime > DAY_S:
                             path.unlink()
 
     def _errors(self) -> AbstractContextManager[None]:
@@ -700,7 +688,6 @@ class BaselineFolder:
             os.close(lock)
 
 
-DAY_S = 86_400
 MOST_PASSED_OVER = 20
 """The most runs of a store that are read: the nearest ones may all be from one outage."""
 
@@ -714,7 +701,7 @@ def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFol
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         return None
-    return BaselineFolder(folder, scratch=repo.folder / "stored", warn=say)
+    return BaselineFolder(folder, warn=say)
 
 
 def find(
@@ -728,10 +715,10 @@ def find(
     except EvalgateError as error:
         say(f"the base's ancestors are not known: {error.message}")
     try:
-        for distance, run, path in itertools.islice(store.find(commits), MOST_PASSED_OVER):
-            name = f"{run.commit[:12]} in the {store.name}"
+        for distance, run, content in itertools.islice(store.find(commits), MOST_PASSED_OVER):
+            place = Place(f"{run.commit[:12]} in the {store.name}")
             try:
-                stored = results_file.read_results(path, shown_as=name)
+                stored = results_file.parse(results_file.parse_json(content, place), place)
                 stored_commit = stored.run.commit
                 if stored_commit and stored_commit != run.commit:
                     reason = f"they are of {stored_commit[:12]}"
@@ -741,7 +728,7 @@ def find(
                     reason = "the agent failed in every run"
             except EvalgateError as error:
                 reason = error.message
-            say(f"the results of {name} were skipped: {reason}")
+            say(f"the results of {place} were skipped: {reason}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
     return None

@@ -17,7 +17,7 @@ from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.system.files import new_file
-from evalgate.values import Redactor, T, grouped
+from evalgate.values import Redactor, grouped
 from . import labels as results_labels, output
 from .labels import CaseLabel
 from .output import RESULTS
@@ -155,13 +155,10 @@ def _kept_run(
     unbegun_keys = (
         set() if run.complete else (earlier_keys - {trial.key.case for trial in run.trials})
     )
-    cases = [
-        case
-        for suite in report.verdict.suites
-        for case in suite.cases
-        if case.key not in unbegun_keys
-    ]
     case_labels = results_labels.labels_of(report)
+    suites = grouped(
+        (case.suite, case) for case in report.verdict.cases if case.key not in unbegun_keys
+    )
     return KeptRun(
         folder=folder,
         evalgate=report.version,
@@ -172,14 +169,14 @@ def _kept_run(
         complete=run.complete,
         selected=selected,
         verdict=report.verdict.kind,
-        cases=_by_suite((case.key, case.kind) for case in cases),
-        labels=_by_suite((case.key, case_labels[case.key]) for case in cases),
+        cases={
+            suite: {case.case_id: case.kind for case in cases} for suite, cases in suites.items()
+        },
+        labels={
+            suite: {case.case_id: case_labels[case.key] for case in cases}
+            for suite, cases in suites.items()
+        },
     )
-
-
-def _by_suite(pairs: Iterable[tuple[CaseKey, T]]) -> dict[str, dict[str, T]]:
-    groups = grouped((suite, (case, fact)) for (suite, case), fact in pairs)
-    return {suite: dict(facts) for suite, facts in groups.items()}
 
 
 def _make_folder(root: Path, commit: str, moment: datetime) -> Path:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,19 +68,24 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     return None
 
 
-def append_summary(text: str, *, path: Path) -> Problem | None:
-    """Append to the job's summary (GITHUB_STEP_SUMMARY)."""
-    return _append(path, text if text.endswith("\n") else f"{text}\n")
-
-
-def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
-    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by
+def render_outputs(outputs: Mapping[str, str]) -> str:
+    """Step outputs for a runner, each under a delimiter that its value cannot contain by
     guessing."""
     pieces = []
     for name, text in outputs.items():
         delimiter = f"evalgate_{secrets.token_hex(16)}"
-        pieces.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
-    return _append(path, "".join(pieces))
+        pieces.append(f"{name}<<{delimiter}\n{text}\n{delimiter}")
+    return "\n".join(pieces)
+
+
+def append(path: Path, text: str) -> Problem | None:
+    """Append to a file of a runner, whose last line ends. Return a warning if it failed."""
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text if text.endswith("\n") else f"{text}\n")
+    except OSError as error:
+        return not_written(path, error)
+    return None
 
 
 def hand_over(workspace: Path) -> None:
@@ -102,15 +107,6 @@ def hand_over(workspace: Path) -> None:
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
                 if not path.is_symlink():
                     path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))
-
-
-def _append(path: Path, text: str) -> Problem | None:
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        return not_written(path, error)
-    return None
 
 
 # --- packed files, of which a reader knows only that a run may have written them ------------------
@@ -151,31 +147,30 @@ def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:
         )
 
 
-def unpack(packed: bytes, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Decompress `data` (see `pack`) into a new file. Raises Unreadable, OSError.
+def unpack(packed: bytes) -> Iterator[bytes]:
+    """The pieces of a packed file (see `pack`). Raises Unreadable.
 
     Only a JSON object passes, judged by its first character (the reader checks the others), of at
-    most `most_bytes`."""
+    most MOST_BYTES."""
     if len(packed) > MOST_PACKED_BYTES:
         raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
     unpacker = zlib.decompressobj(wbits=31)
-    written_bytes = 0
-    with path.open("xb") as target:
-        while packed and not unpacker.eof:
-            try:
-                chunk = unpacker.decompress(packed, _CHUNK)
-            except zlib.error:
-                raise Unreadable("is not in the expected compression format") from None
-            packed = unpacker.unconsumed_tail
-            if not written_bytes and chunk and not chunk.lstrip().startswith(b"{"):
-                raise Unreadable("holds no results")
-            written_bytes += len(chunk)
-            if written_bytes > most_bytes:
-                raise Unreadable(f"is larger than {size(most_bytes)}")
-            target.write(chunk)
+    unpacked_bytes = 0
+    while packed and not unpacker.eof:
+        try:
+            chunk = unpacker.decompress(packed, _CHUNK)
+        except zlib.error:
+            raise Unreadable("is not in the expected compression format") from None
+        packed = unpacker.unconsumed_tail
+        if not unpacked_bytes and chunk and not chunk.lstrip().startswith(b"{"):
+            raise Unreadable("holds no results")
+        unpacked_bytes += len(chunk)
+        if unpacked_bytes > MOST_BYTES:
+            raise Unreadable(f"is larger than {size(MOST_BYTES)}")
+        yield chunk
     if not unpacker.eof:
         raise Unreadable("is truncated")
-    if not written_bytes:
+    if not unpacked_bytes:
         raise Unreadable("is empty")
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -55,6 +55,11 @@ CONFIG = ConfigDict(
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+def described(text: str, default: Any = ...) -> Any:
+    """A field of a part of our files, with its description for the schema."""
+    return Field(default=default, description=text)
+
+
 class Entry(BaseModel):
     """A part of one of our files. Unknown keys are refused, since every layout has its own
     version."""
@@ -62,21 +67,29 @@ class Entry(BaseModel):
     model_config = CONFIG
 
 
-def entry(
-    name: str, noun: type, *, doc: str, without: Collection[str] = (), **extra_fields: Any
-) -> type[Entry]:
-    """A model of the fields of a noun except those in `without`; `extra_fields` adds fields or
-    replaces some."""
+def fields_of(
+    noun: type, *, without: Collection[str] = (), name: str = ""
+) -> Callable[[type[Entry]], type[Entry]]:
+    """Put the fields of a noun, except those in `without`, before those of the decorated model,
+    which may replace some. `name`: of the model in the schema."""
     hints = typing.get_type_hints(noun, include_extras=True)
-    fields = {
+    fields: JsonObject = {
         field.name: (hints[field.name], _default(field, hints[field.name]))
         for field in dataclasses.fields(noun)
         if field.name not in without
     }
-    model: type[Entry] = create_model(
-        name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | extra_fields)
-    )
-    return model
+
+    def add(model: type[Entry]) -> type[Entry]:
+        own_fields = {key: (field.annotation, field) for key, field in model.model_fields.items()}
+        return create_model(
+            name or model.__name__,
+            __base__=Entry,
+            __doc__=model.__doc__,
+            __module__=__name__,
+            **(fields | own_fields),
+        )
+
+    return add
 
 
 def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
@@ -189,12 +202,10 @@ class OutcomeEntry(Entry):
     kind: Literal["transcript"] | FailureKind
     invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
     final_state: JsonObject | None = None
-    ended_by: Ending | None = Field(
-        default=None, description="How a conversation with a simulated user ended."
-    )
-    isolated: bool = Field(default=False, description="Each turn ran in a separate session.")
-    platform: JsonObject | None = Field(
-        default=None, description="What the agent's platform said of a conversation that it led."
+    ended_by: Ending | None = described("How a conversation with a simulated user ended.", None)
+    isolated: bool = described("Each turn ran in a separate session.", default=False)
+    platform: JsonObject | None = described(
+        "What the agent's platform said of a conversation that it led.", None
     )
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
@@ -217,16 +228,14 @@ class OutcomeEntry(Entry):
         default_factory=list,
         description="For each turn the token counts of the models' responses, if its events report others.",
     )
-    message: str = Field(default="", description="Of a failure.")
+    message: str = described("Of a failure.", "")
     turn: int | None = None
     detail: str = ""
     partial: list[InvocationWire] = Field(
         default_factory=list, description="The turns before the failure."
     )
     retry_after_s: float | None = None
-    redacted: bool = Field(
-        default=False, description="Secrets were removed, so it is not scored again."
-    )
+    redacted: bool = described("Secrets were removed, so it is not scored again.", default=False)
 
 
 _DEFAULTS = {

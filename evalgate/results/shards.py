@@ -3,7 +3,6 @@ into one run."""
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import math
@@ -34,7 +33,7 @@ from evalgate.model import (
     run as model_run,
 )
 from evalgate.text import plain, words
-from evalgate.values import grouped
+from evalgate.values import digest_of, grouped
 from . import file as results_file
 from .file import Stored, StoredOutcomes, merge
 
@@ -132,7 +131,7 @@ def divide(
         lengths,
         key=lambda key: (
             -lengths[key],
-            hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest(),
+            digest_of("\0".join(key)),
         ),
     ):
         busy_s, count, index = heapq.heappop(shards)
@@ -248,22 +247,22 @@ def require_whole(run: Run, place: Place, *, of: str) -> None:
         raise ConfigError(message, place=place, hint="Merge the shards: `evalgate merge`.")
 
 
-def require_same_run(stored: Stored, *, run: str, commit: str) -> None:
-    """Raises ConfigError for results that workflow run `run` did not write in this or an earlier
-    attempt, or that are of another commit than `commit` ("": any). The command line passes no
-    run."""
+def of_run(stored: Stored, *, run: str, commit: str) -> Stored:
+    """The results. Raises ConfigError if workflow run `run` did not write them in this or an
+    earlier attempt, or if they are of another commit than `commit` ("": any); at the command line,
+    `run` is "", and any are taken."""
     results_run = stored.run
-    if not context.is_of_run(results_run.workflow_run, run):
+    if run and not context.is_of_run(results_run.workflow_run, run):
         origin = (
             f"it was written by {plain.label(results_run.workflow_run, 200)}"
             if results_run.workflow_run
             else "no run wrote it"
         )
         reason = f"is not of this workflow run: {origin}"
-    elif commit and results_run.commit not in ("", commit):
+    elif run and commit and results_run.commit not in ("", commit):
         reason = f"is of {plain.one_line(results_run.commit[:12])}, this workflow run is of {commit[:12]}"
     else:
-        return
+        return stored
     hint = "Use only what jobs of this workflow run have uploaded; delete results from the commit and from caches."
     raise ConfigError(reason, place=Place(stored.file), hint=hint)
 

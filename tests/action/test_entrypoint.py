@@ -262,8 +262,7 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
         isolation.end_all,
         output.hand_over,
     )
-    writing = ("write_all", "append_summary", "append_outputs")
-    for name in writing:
+    for name in ("write_all", "append"):
         write = getattr(output, name)
         monkeypatch.setattr(
             output,
@@ -312,7 +311,14 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
     step = failing.run(agent="command:python3 agent.py", baseline="none")
 
     assert (step.code, step.outputs["verdict"]) == (1, "fail"), step.stdout
-    assert seen[-6:] == [("ended", True), ("decided", False), *writing, "posted"]
+    assert seen[-6:] == [
+        ("ended", True),
+        ("decided", False),
+        "write_all",
+        "append",
+        "append",
+        "posted",
+    ]
     assert "tampered" not in step.summary
 
 

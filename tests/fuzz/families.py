@@ -532,9 +532,11 @@ def _journals() -> list[bytes]:
 
 def _read_results(data: bytes) -> None:
     path = _written("results.json", data)
-    for read in (file.read_results, file.read_untrusted, shards.read_durations):
+    for read in (file.read_results, shards.read_durations):
         with suppress(EvalgateError):
             read(path, shown_as="results.json")
+    with suppress(EvalgateError):
+        file.read_untrusted(data, shown_as="results.json")
     with suppress(ValueError):
         agreement.parse(data.decode("utf-8", "replace"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import multiprocessing
@@ -48,9 +47,7 @@ def origin(tmp_path: Path) -> Path:
 def store(tmp_path: Path) -> Make:
     def make(*, keep: int = 50, warnings: list[str] | None = None) -> BaselineFolder:
         warn = (warnings if warnings is not None else []).append
-        return BaselineFolder(
-            tmp_path / "stored", scratch=tmp_path / "scratch", keep=keep, warn=warn
-        )
+        return BaselineFolder(tmp_path / "stored", keep=keep, warn=warn)
 
     return make
 
@@ -67,8 +64,8 @@ def results(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def text_of(path: Path) -> str:
-    held: str = json.loads(path.read_text())["text"]
+def text_of(content: bytes) -> str:
+    held: str = json.loads(content)["text"]
     return held
 
 
@@ -82,9 +79,9 @@ def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
     store().save(B, results(tmp_path, "near"), current_moment=NOW + timedelta(seconds=5))
     found = next(store().find([A, B, C]), None)
     assert found is not None
-    distance, run, path = found
+    distance, run, content = found
     assert (run.commit, distance, run.saved_at) == (B, 1, "2026-01-02T03:04:10Z")
-    assert text_of(path) == "near"
+    assert text_of(content) == "near"
     assert next(store().find([A, D]), None) is None
 
 
@@ -162,7 +159,7 @@ def test_what_no_run_wrote_is_left_aside(
     held: bytes,
     complaint: str,
 ) -> None:
-    monkeypatch.setattr(output, "unpack", functools.partial(output.unpack, most_bytes=MOST))
+    monkeypatch.setattr(output, "MOST_BYTES", MOST)
     store().save(B, results(tmp_path, "good"), current_moment=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)
@@ -198,7 +195,7 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
     (tmp_path / f"stored/runs/20260105T000000Z-{A}.json.gz").symlink_to(tmp_path / "secret.gz")
     (tmp_path / "stored/history.json").symlink_to(tmp_path / "secret.gz")
     warnings: list[str] = []
-    folder = BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch", warn=warnings.append)
+    folder = BaselineFolder(tmp_path / "stored", warn=warnings.append)
     assert next(folder.find([A]), None) is None
     assert "is a symbolic link" in warnings[0]
     with pytest.raises(UnavailableError, match="symbolic link"):
@@ -206,7 +203,7 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
 
 
 def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
-    BaselineFolder(tmp_path / "stored", scratch=tmp_path).save(
+    BaselineFolder(tmp_path / "stored").save(
         A, results(tmp_path, "x"), current_moment=NOW, revise=count_up
     )
     umask = os.umask(0)
@@ -218,7 +215,7 @@ def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    folder = BaselineFolder(tmp_path / "file" / "stored", scratch=tmp_path)
+    folder = BaselineFolder(tmp_path / "file" / "stored")
     with pytest.raises(UnavailableError, match="cannot use the folder"):
         folder.save(A, results(tmp_path, "x"), current_moment=NOW)
 
@@ -247,7 +244,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
 
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:
-    store = BaselineFolder(Path(folder), scratch=Path(scratch), keep=100)
+    store = BaselineFolder(Path(folder), keep=100)
     for number in range(SAVES):
         commit = f"{letter}{number:039d}"
         store.save(
@@ -264,7 +261,7 @@ def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
         (tmp_path / letter).mkdir()
         arguments.append((str(tmp_path / "stored"), str(tmp_path / letter), letter))
     in_processes(write_to_folder, arguments)
-    store = BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch")
+    store = BaselineFolder(tmp_path / "stored")
     assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
     for letter in "ab":
         assert all(next(store.find([f"{letter}{number:039d}"]), None) for number in range(SAVES))
@@ -287,9 +284,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) -> None:
     """Its files lie as those of a folder: one `git worktree add` moves what it holds."""
     branch = made.made(tmp_path / "branch")
-    BaselineFolder(branch, scratch=tmp_path).save(
-        A, results(tmp_path, "old"), current_moment=NOW, revise=count_up
-    )
+    BaselineFolder(branch).save(A, results(tmp_path, "old"), current_moment=NOW, revise=count_up)
     made.commit(branch, {})
     git_(branch, "push", "--quiet", str(origin), "HEAD:refs/heads/evalgate-data")
     workspace = made.cloned(origin, tmp_path / "workspace")
@@ -302,7 +297,7 @@ def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) ->
             Settings(root=workspace, baseline_folder=".evalgate-base"), repo, say=said.append
         )
         assert store is not None
-        _, _, path = next(store.find([A]))
-        assert text_of(path) == "old"
+        _, _, content = next(store.find([A]))
+        assert text_of(content) == "old"
     assert store.read("history.json") == b'{"count": 1}'
     assert said == []

@@ -250,15 +250,14 @@ class Workspace:
                 )
             except CaseUnchanged as reason:
                 raise ConfigError(f"not accepted: {reason}") from reason
-            old_text = rewrite.read(proposal.path, shown_as=suite).text
-            new_text = edit.apply(proposal)
-            current_version = fingerprints.digest([old_text, new_text])
+            source, new_text = edit.apply(proposal)
+            current_version = fingerprints.digest([source.text, new_text])
             if version and version != current_version:
                 raise ConfigError(
                     "the file or the results were changed meanwhile", hint="Look at it again."
                 )
             if version:
-                edit.write(proposal)
+                rewrite.save(source, new_text)
         return {
             "changes": [_change(change) for change in proposal.changes],
             "version": current_version,
@@ -393,13 +392,13 @@ class Workspace:
                 hint="The question has another id in every run. Start a session without one.",
             )
         settings = self.settings()
-        target, _ = edit.find(settings.root, (suite, case))
+        source, _ = edit.find(settings.root, (suite, case))
         recording = Recording(
             case_id=case, eval_set_id=None, transcript=Transcript(invocations=chat_turns)
         )
         redactor = redact.redactor_of_files(os.environ)
         with self._writing:
-            cases = edit.add(target, [recording], name=case, redact=redactor)
+            cases = edit.add(source.path, [recording], name=case, redact=redactor)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:

@@ -21,7 +21,7 @@ def text(headline: str = "**pass**", *, name: str = "", run: int = 7, attempt: i
 
 
 def post(client, written: str = "", *, name: str = "", **more) -> None:
-    comment.post(client, 1, name, written or text(name=name), **more)
+    comment.post(client, 1, written or text(name=name), **more)
 
 
 def ours(double) -> list[str]:

@@ -58,4 +58,4 @@ def speak(url: str) -> None:
         check_run.start(client, head_sha="b" * 40, output=Output(title="t", summary="s"))
     assert caught.value.not_permitted
     with pytest.raises(GitHubFailed):
-        comment.post(client, 12, "", TEXT)
+        comment.post(client, 12, TEXT)

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.integration
 EARLIER, HEAD = "a" * 40, "b" * 40
 
 
-def test_all_calls_are_judged_by_githubs_description(double, client, another, tmp_path) -> None:
+def test_all_calls_are_judged_by_githubs_description(double, client, another) -> None:
     state = double.state
     for run in (1, 2):
         text = comment.render(Job(run=run), headline="pass")
         state.add_comment(1, text, login="octocat")
-    comment.post(another(token="ghp_person"), 1, "", comment.render(Job(run=3), headline="pass"))
-    comment.post(client, 1, "", comment.render(Job(run=3), headline="pass"))
+    comment.post(another(token="ghp_person"), 1, comment.render(Job(run=3), headline="pass"))
+    comment.post(client, 1, comment.render(Job(run=3), headline="pass"))
 
     output = Output(title="t", summary="s")
     check = check_run.start(client, head_sha=HEAD, output=output)
@@ -29,7 +29,7 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
 
     state.add_artifact("base", {"results.json": "{}"}, run_id=7)
     (found,) = artifacts.list_of_run(client, 7, name="base")
-    artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
+    artifacts.download(client, found)
 
     state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
     forks.resolve(

@@ -21,6 +21,7 @@ MOST = 15_000
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "MOST_ENTRIES", 20)
     monkeypatch.setattr(artifacts, "MOST_FILE_BYTES", 10_000)
+    monkeypatch.setattr(artifacts, "MOST_BYTES", MOST)
 
 
 def zipped(
@@ -40,7 +41,7 @@ def info(name: str, *, mode: int = 0) -> zipfile.ZipInfo:
 
 
 def extract(content: bytes) -> dict[str, bytes]:
-    return artifacts.extract(content, names=NAMES, most_bytes=MOST)
+    return artifacts.extract(content, names=NAMES)
 
 
 def test_only_the_expected_names_are_written() -> None:

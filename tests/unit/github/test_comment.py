@@ -25,7 +25,7 @@ def test_it_begins_with_its_own_marker_and_says_who_wrote_it(name, headline, det
     job = Job(name=name, run=7, attempt=2)
     text = comment.render(job, headline=f"x{headline}", details=details)
     assert text.startswith(f"<!-- evalgate:{comment.key_of(name)}:v1 7.2.{job.once} -->\n")
-    assert comment.run_of(text, name) == ((7, 2), job.once)
+    assert comment.run_of(text) == ((7, 2), job.once)
     text.encode()
     assert "\x00" not in text
     assert "\r" not in text
@@ -61,6 +61,6 @@ def test_later_runs_and_attempts_are_newer() -> None:
         comment.render(Job(run=run, attempt=attempt), headline="x")
         for run, attempt in ((1, 1), (1, 2), (2, 0))
     ]
-    runs = [comment.run_of(text, "")[0] for text in texts]
+    runs = [comment.run_of(text)[0] for text in texts]
     assert runs == sorted(runs)
-    assert comment.run_of("> quoted", "") == ((0, 0), "")
+    assert comment.run_of("> quoted") == ((0, 0), "")

@@ -11,7 +11,8 @@ from builders import build, comparing
 from builders.scenarios import SCENARIOS, TABLE
 
 from evalgate import reports
-from evalgate.model import FailureKind, Policy, ThresholdRule
+from evalgate.model import Content, FailureKind, Invocation, Policy, Text, ThresholdRule
+from evalgate.reports.turns import Turn
 from evalgate.text import plain
 
 COLOR = re.compile(r"\x1b\[(?:\d+)m")
@@ -151,3 +152,16 @@ def test_the_place_of_a_case_is_a_link() -> None:
 def test_only_a_file_that_is_there_is_named(files: dict[str, str], shown: str) -> None:
     report = build.report(" ".join(f"0.{number:02}" for number in range(1, 72)))
     assert shown in reports.render_terminal(dataclasses.replace(report, files=files))
+
+
+def test_an_accepted_answer_without_an_expected_one_is_shown_once() -> None:
+    question = Content(parts=(Text(text="q"),), role="user")
+    answer = Content(parts=(Text(text="the answer"),), role="model")
+    turn = Turn(
+        number=1,
+        expected=Invocation(user_content=question, final_response=None),
+        actual=Invocation(user_content=question, final_response=answer),
+    )
+    for calls, called in ((False, ""), (True, "    + (no tool call)\n")):
+        shown = reports.render_change(turn, calls=calls, answer=True)
+        assert shown == f"{called}    + the answer\n"

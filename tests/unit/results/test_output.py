@@ -29,13 +29,13 @@ def read_outputs(text: str) -> dict[str, str]:
 def test_outputs_survive_hostile_values(tmp_path: Path) -> None:
     path = tmp_path / "out"
     outputs = {"reason": "a\nEOF\nverdict<<EOF\npass\nEOF\n", "verdict": "fail", "empty": ""}
-    assert output.append_outputs(outputs, path=path) is None
+    assert output.append(path, output.render_outputs(outputs)) is None
     assert read_outputs(path.read_text()) == outputs
 
 
 def test_two_outputs_have_two_delimiters(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    output.append_outputs({"a": "1", "b": "2"}, path=path)
+    output.append(path, output.render_outputs({"a": "1", "b": "2"}))
     delimiters = re.findall(r"<<(\S+)", path.read_text())
     assert len(set(delimiters)) == 2
 
@@ -62,8 +62,7 @@ def test_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for problem in (
         output.write_file(tmp_path / "file" / "x.txt", ["x"]),
-        output.append_summary("x", path=tmp_path / "file" / "x"),
-        output.append_outputs({"a": "b"}, path=tmp_path / "file" / "x"),
+        output.append(tmp_path / "file" / "x", "x"),
     ):
         assert problem is not None
         assert problem.code == "not-written"
@@ -72,7 +71,7 @@ def test_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
 def test_the_summary_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "summary"
     path.write_text("before\n")
-    output.append_summary("# evalgate", path=path)
+    output.append(path, "# evalgate")
     assert path.read_text() == "before\n# evalgate\n"
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from builders import build
 
-from evalgate.errors import ConfigError, UnavailableError
+from evalgate.errors import ConfigError, Place, UnavailableError
 from evalgate.results import file, history
 from evalgate.results.history import Revise, RunName
 from evalgate.system import git
@@ -26,12 +26,12 @@ class Shelf:
     def __init__(self, name: str, *commits: str, reachable: bool = True) -> None:
         self.name, self._commits, self._reachable = name, commits, reachable
 
-    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, Path]]:
+    def find(self, candidates: Sequence[str]) -> Iterator[tuple[int, RunName, bytes]]:
         if not self._reachable:
             raise UnavailableError("no network")
         for distance, sha in enumerate(candidates):
             if sha in self._commits:
-                yield distance, RunName(stamp="", commit=sha), Path(sha)
+                yield distance, RunName(stamp="", commit=sha), sha.encode()
 
     def read(self, name: str) -> bytes | None:
         raise AssertionError(name)
@@ -70,18 +70,19 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def read(path: Path, *, shown_as: str = "") -> SimpleNamespace:
-        told = runs[path.name]
+    def parse(commit: str, _: Place) -> SimpleNamespace:
+        told = runs[commit]
         if told == "damaged":
-            raise ConfigError(f"{shown_as} is not JSON")
+            raise ConfigError("is not JSON")
         if told == "of another":
             return SimpleNamespace(
                 run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40)
             )
-        return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))
+        return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=commit))
 
     monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
-    monkeypatch.setattr(file, "read_results", read)
+    monkeypatch.setattr(file, "parse_json", lambda content, _: content.decode())
+    monkeypatch.setattr(file, "parse", parse)
     lines: list[str] = []
     nearest = history.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
     assert (None if nearest is None else (nearest[1].commit, nearest[0])) == found

@@ -42,14 +42,13 @@ def sound() -> dict[str, Any]:
 SOUND = sound()
 
 
-def read(raw: Any, folder: Path) -> file.Stored:
-    path = folder / "results.json"
-    path.write_text(raw if isinstance(raw, str) else json.dumps(raw))
-    return file.read_untrusted(path, shown_as="results.json")
+def read(raw: Any) -> file.Stored:
+    content = raw if isinstance(raw, str) else json.dumps(raw)
+    return file.read_untrusted(content.encode(), shown_as="results.json")
 
 
-def test_sound_results_are_read(tmp_path: Path) -> None:
-    assert len(read(SOUND, tmp_path).run.trials) == 6
+def test_sound_results_are_read() -> None:
+    assert len(read(SOUND).run.trials) == 6
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -104,11 +103,11 @@ CHANGES: list[tuple[str, Change, str]] = [
 @pytest.mark.parametrize(
     ("change", "words"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
 )
-def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Path) -> None:
+def test_what_no_run_writes_is_refused(change: Change, words: str) -> None:
     raw = json.loads(json.dumps(SOUND))
     change(raw)
     with pytest.raises(EvalgateError) as refused:
-        read(raw, tmp_path)
+        read(raw)
     assert words in f"{refused.value.where}: {refused.value.message}"
 
 
@@ -128,17 +127,9 @@ def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Pat
         "9" * 5_000,
     ],
 )
-def test_what_is_no_results_at_all_is_refused(text: str, tmp_path: Path) -> None:
+def test_what_is_no_results_at_all_is_refused(text: str) -> None:
     with pytest.raises(EvalgateError):
-        read(text, tmp_path)
-
-
-def test_a_file_that_is_too_large_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file, "UNTRUSTED_BYTES", 1_000)
-    with pytest.raises(EvalgateError, match="larger than"):
-        read(SOUND, tmp_path)
+        read(text)
 
 
 def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
@@ -173,7 +164,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
             ("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade
         )
     choice = Settings(root=tmp_path)
-    report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+    report = post.decide(choice, read(raw), None, links=Links(commit="b" * 40))
     (asked,) = report.criterion_judges
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == (
         "final_response_match_v2",
@@ -230,7 +221,7 @@ def test_whatever_is_changed_is_refused_or_shown(
             continue  # an earlier change took the place away
     choice = Settings(root=tmp_path)
     try:
-        report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+        report = post.decide(choice, read(raw), None, links=Links(commit="b" * 40))
     except EvalgateError:
         return
     assert publish.decided(report, comment_rule="always").output.summary
