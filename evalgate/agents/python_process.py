@@ -77,8 +77,8 @@ class PythonOptions(DriverOptions):
 def environment_request(options: Json, root: Path, *, framework: str = "") -> EnvironmentRequest:
     """The environment that an agent's options ask for, in the checkout at `root`."""
     return EnvironmentRequest(
-        folder=str(folder_of(options, root)),
-        root=str(root),
+        folder=folder_of(options, root),
+        root=root,
         python=str(options.get("python") or python_env.AUTO),
         requirements=tuple(options.get("requirements") or ()),
         framework=framework,
