@@ -113,29 +113,22 @@ class ToolReply(BaseModel):
 
 
 @frozen_dataclass
-class Replied:
-    """The tool does not run; the call gets this reply after `delay_s` seconds."""
+class CallAnswer:
+    """The answer to a call, after `delay_s` seconds.
 
-    reply: ToolReply
+    `reply`: what the call gets, without the tool. `refusal`: the reason why it must not run, since
+    nothing answers it. With neither the tool runs; `report`: then the worker reports its result."""
+
+    reply: ToolReply | None = None
+    refusal: str = ""
+    report: bool = False
     delay_s: float = 0.0
 
-
-@frozen_dataclass
-class RunTool:
-    """The tool runs after `delay_s` seconds; with `report` the worker reports its result."""
-
-    report: bool
-    delay_s: float = 0.0
-
-
-@frozen_dataclass
-class Unmatched:
-    """The call has no answer and must not run."""
-
-    message: str
-
-
-ToolAnswer = Replied | RunTool | Unmatched
+    def outcome(self) -> JsonObject:
+        """The answer as fields of a message."""
+        if self.refusal:
+            return {"refused": self.refusal}
+        return self.reply.outcome() if self.reply else {"run": True, "report": self.report}
 
 
 class TrialTools(Protocol):
@@ -147,7 +140,7 @@ class TrialTools(Protocol):
     def turn(self, number: int) -> None:
         """Begin a turn; turns are counted from 0."""
 
-    def answer(self, call: PendingCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> CallAnswer:
         """The answer to a call."""
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:

@@ -30,14 +30,7 @@ from evalgate.model import (
 from evalgate.text import words
 from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 from . import protocol, worker_process
-from .base import (
-    AgentFailed,
-    AgentLimits,
-    PendingCall,
-    RunTool,
-    TrialTools,
-    Unmatched,
-)
+from .base import AgentFailed, AgentLimits, PendingCall, TrialTools
 from .protocol import (
     EndedMessage,
     EventMessage,
@@ -103,14 +96,14 @@ class ToolCalls:
     def __init__(self, session: str, tools: TrialTools | None) -> None:
         self._session = session
         self._tools = tools
-        self._asked: dict[str, PendingCall] = {}
-        self._running: set[str] = set()
+        self._asked: dict[str, str] = {}
+        self._running: dict[str, PendingCall] = {}
         self._waiting: list[tuple[float, int, JsonObject]] = []
 
     @property
     def names(self) -> frozenset[str]:
         """The names of the tools that evalgate was asked about."""
-        return frozenset(call.tool for call in self._asked.values())
+        return frozenset(self._asked.values())
 
     def ask(self, tool_call: ToolCallMessage) -> AgentFailure | None:
         """Decide on a call; `due` returns its answer when its time has come. Returns a failure if
@@ -129,25 +122,22 @@ class ToolCalls:
             args=tool_call.args,
             kind=tool_call.kind,
         )
-        self._asked[tool_call.call] = call
+        self._asked[tool_call.call] = call.tool
         answer = self._tools.answer(call)
-        if isinstance(answer, RunTool) and answer.report:
-            self._running.add(tool_call.call)
-        delay_s = 0.0 if isinstance(answer, Unmatched) else answer.delay_s
+        if answer.report:
+            self._running[tool_call.call] = call
         message = protocol.tool_response(self._session, call=tool_call.call, answer=answer)
-        heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
-        if isinstance(answer, Unmatched):
-            return FailureKind.TOOL_UNMATCHED.failure(answer.message)
-        return None
+        heapq.heappush(self._waiting, (time.monotonic() + answer.delay_s, call.number, message))
+        return FailureKind.TOOL_UNMATCHED.failure(answer.refusal) if answer.refusal else None
 
     def add_result(self, tool_result: ToolResultMessage) -> AgentFailure | None:
         """Store a call's result. Returns a failure if the call is unknown."""
-        if self._tools is None or tool_result.call not in self._running:
+        call = self._running.pop(tool_result.call, None)
+        if self._tools is None or call is None:
             return worker_process.out_of_turn(
                 tool_result.type, f"for the unknown call {tool_result.call[:80]!r}"
             )
-        self._running.discard(tool_result.call)
-        self._tools.keep(self._asked[tool_result.call], tool_result)
+        self._tools.keep(call, tool_result)
         return None
 
     def due_in(self) -> float | None:

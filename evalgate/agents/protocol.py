@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -27,15 +27,7 @@ from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 from evalgate.worker.pipe import present
-from .base import (
-    CallKind,
-    Replied,
-    RunTool,
-    Surroundings,
-    ToolAnswer,
-    ToolReply,
-    Unmatched,
-)
+from .base import CallKind, Surroundings, CallAnswer, ToolReply
 
 PROTOCOL = 1
 
@@ -399,18 +391,9 @@ def end(session: str) -> JsonObject:
     return {"type": "end", "session": session}
 
 
-def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
+def tool_response(session: str, *, call: str, answer: CallAnswer) -> JsonObject:
     """The answer to a tool_call."""
-    message: JsonObject = {"type": "tool_response", "session": session, "call": call}
-    match answer:
-        case RunTool():
-            return {**message, "run": True, "report": answer.report}
-        case Unmatched():
-            return {**message, "refused": answer.message}
-        case Replied(reply=reply):
-            return message | reply.outcome()
-        case _:
-            assert_never(answer)
+    return {"type": "tool_response", "session": session, "call": call, **answer.outcome()}
 
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:

@@ -584,7 +584,9 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
     omitted_files = () if complete else needs.further_files
-    files = [part for file in needs.files if file not in omitted_files for part in ("-r", str(file))]
+    files = [
+        part for file in needs.files if file not in omitted_files for part in ("-r", str(file))
+    ]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
     overrides = [text for text in needs.specifiers if text.startswith(python_needs.OVERRIDE)]
     if overrides:

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Literal, Self, TypeAlias, assert_never
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,14 +15,11 @@ from evalgate import errors
 from evalgate.agents.base import (
     CallKind,
     PendingCall,
-    Replied,
-    RunTool,
-    ToolAnswer,
+    CallAnswer,
     ToolError,
     ToolFile,
     ToolMode,
     ToolReply,
-    Unmatched,
 )
 from evalgate.config import yaml
 from evalgate.config.gate_file import short_form
@@ -170,7 +167,7 @@ class MockRules:
         self._draw_prefix = f"{seed}:{key}"
         self._served: Counter[RuleName] = Counter()
 
-    def answer(self, call: PendingCall, *, nth: int) -> Replied | RunTool | None:
+    def answer(self, call: PendingCall, *, nth: int) -> CallAnswer | None:
         """The answer of the first rule that matches the `nth` such call, or None."""
         for name, rule in self.for_tool(call.tool):
             if rule.times is not None and self._served[name] >= rule.times:
@@ -182,9 +179,7 @@ class MockRules:
                 continue
             self._served[name] += 1
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
-            if rule.run:
-                return RunTool(report=False, delay_s=delay_s)
-            return Replied(reply=rule, delay_s=delay_s)
+            return CallAnswer(reply=None if rule.run else rule, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
@@ -246,7 +241,7 @@ class ConversationTools:
                 self._setup = setup
                 self._case_rules = rules
 
-    def answer(self, call: PendingCall) -> ToolAnswer:  # noqa: PLR0911 - a row each
+    def answer(self, call: PendingCall) -> CallAnswer:
         """See agents.base.TrialTools."""
         args: Json = mapped_texts(call.args, self._redact)
         call_key = (call.tool, cassette.args_text(args))
@@ -260,21 +255,12 @@ class ConversationTools:
             answer = rules.answer(call, nth=nth)
             if answer is not None:
                 return answer
-        if call.kind is CallKind.AGENT:
-            return RunTool(report=False)
-        match ToolMode.MOCK if is_fake else self._mode:
-            case ToolMode.LIVE:
-                return RunTool(report=False)
-            case ToolMode.RECORD:
-                return RunTool(report=True)
-            case ToolMode.REPLAY:
-                return self._replayed(call.tool, args, nth)
-            case ToolMode.MOCK:
-                if call.kind is CallKind.LISTING:
-                    return RunTool(report=False)
-                return self._no_rule(call.tool, args)
-            case _:
-                assert_never(self._mode)
+        mode = ToolMode.MOCK if is_fake else self._mode
+        if mode is ToolMode.REPLAY and call.kind is not CallKind.AGENT:
+            return self._replayed(call.tool, args, nth)
+        if mode is ToolMode.MOCK and call.kind is CallKind.TOOL:
+            return self._no_rule(call.tool, args)
+        return CallAnswer(report=mode is ToolMode.RECORD and call.kind is not CallKind.AGENT)
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
         """See agents.base.TrialTools."""
@@ -292,16 +278,16 @@ class ConversationTools:
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 
-    def _replayed(self, tool: str, args: Json, nth: int) -> Replied | Unmatched:
+    def _replayed(self, tool: str, args: Json, nth: int) -> CallAnswer:
         """The answer of the cassette."""
         exact_call = self._by_key.get((tool, cassette.args_text(args), nth))
         if exact_call is not None:
-            return Replied(reply=exact_call)
+            return CallAnswer(reply=exact_call)
         tool_calls = [entry for entry in self._entries or () if entry.tool == tool]
         similar_calls = [entry for entry in tool_calls if cassette.matches(entry.args, args)]
         for entry in similar_calls:
             if entry.nth == nth:
-                return Replied(reply=entry)
+                return CallAnswer(reply=entry)
         nearest = cassette.nearest_args(args, [entry.args for entry in tool_calls])
         if self._entries is None:
             reason = f" and there is no cassette {self._cassette}"
@@ -315,19 +301,19 @@ class ConversationTools:
             tools = list(dict.fromkeys(entry.tool for entry in self._entries))
             reason = f", {cassette.unknown_tool_message(tool, tools)}"
         call_text = f"called {cassette.spell_call(tool, args)}"
-        return Unmatched(
-            message=f"{call_text}{reason}; if the call is right, record it with `--tools record`"
+        return CallAnswer(
+            refusal=f"{call_text}{reason}; if the call is right, record it with `--tools record`"
         )
 
-    def _no_rule(self, tool: str, args: Json) -> Unmatched:
+    def _no_rule(self, tool: str, args: Json) -> CallAnswer:
         rules = [rule for _, rule in self._rules.for_tool(tool)]
         called = f"called {cassette.spell_call(tool, args)}"
         if not rules:
-            return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
+            return CallAnswer(refusal=f"{called}, but there is no mock rule for `{tool}`")
         nearest = cassette.nearest_args(
             args, [rule.args for rule in rules if rule.args and not rule.where]
         )
         message = f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches"
         if nearest is not None:
             message += f"; the nearest is for {cassette.spell_call(tool, nearest)}"
-        return Unmatched(message=message)
+        return CallAnswer(refusal=message)

@@ -134,9 +134,7 @@ def test_requirements_beside_a_project(
 def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("x")
     (tmp_path / "checkout").mkdir()
-    assert (
-        python_needs.nearest_needs(tmp_path / "checkout", tmp_path / "checkout") is None
-    )
+    assert python_needs.nearest_needs(tmp_path / "checkout", tmp_path / "checkout") is None
 
 
 @pytest.mark.parametrize(
