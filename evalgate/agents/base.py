@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,17 +23,19 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
+    FailureKind,
     Grade,
     Invocation,
     Reason,
     Transcript,
     TrialKey,
     TrialView,
+    TurnSetup,
     not_evaluated,
 )
 from evalgate.system.python_env import InstallSetup
-from evalgate.text import plain
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -185,6 +188,76 @@ class Conversation(Protocol):
 
     def finish(self) -> Json | None:
         """End the session. Returns its final state, or None if unknown. Raises AgentFailed."""
+
+
+class Stopwatch:
+    """Adds up the seconds that the agent takes. Use it as a context manager around each wait for
+    the agent.
+
+    `clock`: seconds since any fixed moment."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._before = 0.0
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._before = self.seconds
+        self._began = None
+
+    @property
+    def seconds(self) -> float:
+        """The seconds measured so far."""
+        return self._before + (0.0 if self._began is None else self._clock() - self._began)
+
+
+class Turns:
+    """The turns of a conversation: counts them, measures their time, and makes their failures."""
+
+    def __init__(self, case: Case, limits: AgentLimits, redact: Redactor) -> None:
+        self._case = case
+        self.done: list[Invocation] = []
+        self.turn: int | None = None
+        self.watch = Stopwatch()
+        self._limits = limits
+        self._redact = redact
+
+    def begin(self) -> TurnSetup:
+        """Begin the next turn, and return what the case sets for it."""
+        self.turn = len(self.done) + 1
+        return self._case.setup_of(len(self.done))
+
+    def limit(self) -> tuple[float, str]:
+        """The timeout of a request in seconds, and the message for a timeout."""
+        turn_s, all_s = self._limits.turn_timeout_s, self._limits.case_timeout_s
+        case_s = max(all_s - self.watch.seconds, 0.0)
+        if case_s < turn_s:
+            return case_s, f"the case timed out after {words.seconds(all_s)} (`case-timeout`)"
+        return turn_s, f"the agent timed out after {words.seconds(turn_s)} (`turn-timeout`)"
+
+    def failed(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after_s: float | None = None,
+        trace: tuple[Json, ...] = (),
+    ) -> AgentFailed:
+        """A failure in the current turn, as an exception to raise."""
+        failure = AgentFailure(
+            kind=kind,
+            message=self._redact(message),
+            turn=self.turn,
+            detail=self._redact(detail),
+            partial=tuple(self.done),
+            retry_after_s=retry_after_s,
+            trace=trace,
+        )
+        return AgentFailed(failure)
 
 
 MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]

@@ -44,8 +44,8 @@ from .base import (
     AgentSetting,
     Conversation,
     DriverOptions,
+    Turns,
 )
-from .conversation import Turns
 
 if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult

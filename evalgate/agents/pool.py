@@ -25,9 +25,16 @@ from evalgate.model import (
 from evalgate.values import Sentence
 from . import protocol, python_process
 from .base import Agent, AgentFailed, AgentSetting, Surroundings
-from .conversation import TraceRoom, WorkerConversation, seed_of
 from .protocol import MetricResult
-from .worker_process import Launch, Phase, Questions, Worker
+from .worker_process import (
+    Launch,
+    Phase,
+    Questions,
+    TraceRoom,
+    Worker,
+    WorkerConversation,
+    seed_of,
+)
 
 LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2

@@ -27,7 +27,7 @@ from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 from evalgate.worker.pipe import present
-from .base import CallKind, Surroundings, CallAnswer, ToolReply
+from .base import CallAnswer, CallKind, Surroundings, ToolReply
 
 PROTOCOL = 1
 

@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from evalgate import errors
 from evalgate.agents.base import (
+    CallAnswer,
     CallKind,
     PendingCall,
-    CallAnswer,
     ToolError,
     ToolFile,
     ToolMode,

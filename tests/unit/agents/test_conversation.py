@@ -10,9 +10,8 @@ import pytest
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.conversation import WorkerConversation, running_tools
 from evalgate.agents.protocol import Stalled
-from evalgate.agents.worker_process import Mailboxes, Phase
+from evalgate.agents.worker_process import Mailboxes, Phase, WorkerConversation, running_tools
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
     AgentFailure,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents import conversation, protocol
+from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import (
-    PendingCall,
     CallAnswer,
+    PendingCall,
     ToolError,
     ToolReply,
 )
-from evalgate.agents.conversation import ToolCalls
 from evalgate.agents.protocol import ToolCallMessage, ToolResultMessage
+from evalgate.agents.worker_process import ToolCalls
 from evalgate.model import FailureKind
 
 
@@ -49,7 +49,7 @@ class Tools:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     clock = [100.0]
-    monkeypatch.setattr(conversation.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(worker_process.time, "monotonic", lambda: clock[0])
     return clock
 
 

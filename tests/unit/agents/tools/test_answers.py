@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.base import (
+    CallAnswer,
     CallKind,
     PendingCall,
-    CallAnswer,
     ToolError,
     ToolMode,
     ToolReply,
