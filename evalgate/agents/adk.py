@@ -18,9 +18,7 @@ from .base import (
     DriverTools,
     exists,
 )
-from .pool import WorkerPool
 from .python_process import PythonOptions
-from .worker_process import Launch
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """Endings of files that Python can load as modules."""
@@ -59,18 +57,12 @@ class AdkDriver(AgentDriver):
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
         has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        hello = options.model_dump(exclude={"python", "requirements"}, exclude_none=True)
-        hello |= {"threads": has_threads, "trace": setting.trace}
-
-        def launch(kind: str) -> Launch:
-            return python_process.prepare_launch(
-                kind, options, setting, hello=hello, framework="google.adk"
-            )
-
-        return WorkerPool(
-            lambda: launch(self.name),
-            setting=setting,
-            metrics=lambda: launch(python_process.METRICS_WORKER),
+        return python_process.open_pool(
+            self.name,
+            options,
+            setting,
+            framework="google.adk",
+            hello={"threads": has_threads, "trace": setting.trace},
             vouches_for_tools=True,
         )
 

@@ -23,7 +23,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.values import Sentence
-from . import protocol, python_process
+from . import protocol
 from .base import Agent, AgentFailed, AgentSetting, Surroundings
 from .protocol import MetricResult
 from .worker_process import (
@@ -183,16 +183,16 @@ class WorkerPool(Agent):
                         if worker.failure
                         else Sentence("metric_slow", timeout_s)
                     )
-                    return python_process.failed_grade(code, worker.redact(str(reason)))
+                    return protocol.failed_grade(code, worker.redact(str(reason)))
                 finally:
                     worker.boxes.close(box)
                 if isinstance(answer, MetricResult):
-                    return python_process.metric_grade(answer, code=code)
+                    return answer.grade(code)
                 # the worker's failure: a box for a metric gets nothing else
                 reason = worker.redact(getattr(answer, "message", ""))
-                return python_process.failed_grade(code, reason)
+                return protocol.failed_grade(code, reason)
         except AgentFailed as error:
-            return python_process.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
+            return protocol.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 
     def start(self) -> None:
         """See base.Agent."""

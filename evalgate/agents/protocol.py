@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -18,10 +19,16 @@ from evalgate.model import (
     Content,
     CriterionUse,
     FailureKind,
+    Finding,
+    Grade,
     Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
     SessionInput,
     Timings,
     TrialView,
+    not_evaluated,
 )
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
@@ -202,6 +209,33 @@ class MetricResult(WorkerWire):
     turns: list[float | None] = Field(default_factory=list)
     error: str | None = None
     explanation: str = ""
+
+    def grade(self, code: str) -> Grade:
+        """The grade by the metric `code`. A metric that returns NOT_EVALUATED and no score
+        abstains."""
+        if self.error is not None:
+            return failed_grade(code, self.error)
+        score = self.score
+        turns = tuple(self.turns)
+        has_abstained = self.status == "not_evaluated"
+        if score is None and has_abstained:
+            return not_evaluated(Reason.ABSTAINED, "metric_abstained", code, turns=turns)
+        is_finite = score is not None and math.isfinite(score)
+        if score is None or has_abstained or not is_finite:
+            return not_evaluated(
+                Reason.CRITERION_FAILED, "metric_answer", code, score, is_finite, turns=turns
+            )
+        return Score(
+            value=score,
+            turns=turns,
+            findings=(Finding(text=self.explanation),) if self.explanation else (),
+            passed=None if self.status is None else self.status == "passed",
+        )
+
+
+def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
+    """The grade of a metric that gave no answer."""
+    return not_evaluated(reason, "metric_failed", code, message)
 
 
 class ToolCallMessage(SessionWire):

@@ -14,9 +14,7 @@ from .base import (
     AgentSetting,
     DriverTools,
 )
-from .pool import WorkerPool
 from .python_process import PythonOptions
-from .worker_process import Launch
 
 
 class CallOptions(PythonOptions):
@@ -45,18 +43,7 @@ class PythonDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, CallOptions)
-        hello = options.model_dump(exclude={"python", "requirements"})
-
-        def launch(kind: str) -> Launch:
-            return python_process.prepare_launch(
-                kind, options, setting, hello=hello, framework=self.framework
-            )
-
-        return WorkerPool(
-            lambda: launch(self.host),
-            setting=setting,
-            metrics=lambda: launch(python_process.METRICS_WORKER),
-        )
+        return python_process.open_pool(self.host, options, setting, framework=self.framework)
 
     def short_form(self, options: Json) -> str:
         """See AgentDriver: `module:function`, below its import folder."""

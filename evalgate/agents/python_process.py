@@ -1,27 +1,20 @@
-"""Python agents in their own process: custom metrics, and the Python that runs both."""
+"""Python agents and custom metrics in their own processes, and the Python that runs both."""
 
 from __future__ import annotations
 
-import math
 import os
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import Field
 
-from evalgate.model import (
-    FailureKind,
-    Finding,
-    Grade,
-    NotEvaluated,
-    Reason,
-    Score,
-    not_evaluated,
-)
+from evalgate.model import FailureKind
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
 from evalgate.values import Environ, Json
 from .base import AgentFailed, AgentSetting, DriverOptions, folder_of
-from .protocol import MetricResult
+from .pool import WorkerPool
 from .worker_process import Launch
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
@@ -31,34 +24,6 @@ METRICS_WORKER = "metrics"
 ISOLATED_FLAGS = ("-I", "-S")
 """Flags for the Python of metrics: the change cannot influence what it loads first, neither with
 environment variables nor with files."""
-
-
-def metric_grade(result: MetricResult, *, code: str) -> Grade:
-    """The grade from a metric's answer. A metric that returns NOT_EVALUATED and no score
-    abstains."""
-    if result.error is not None:
-        return failed_grade(code, result.error)
-    score = result.score
-    turns = tuple(result.turns)
-    has_abstained = result.status == "not_evaluated"
-    if score is None and has_abstained:
-        return not_evaluated(Reason.ABSTAINED, "metric_abstained", code, turns=turns)
-    if score is None or has_abstained or not math.isfinite(score):
-        is_finite = score is not None and math.isfinite(score)
-        return not_evaluated(
-            Reason.CRITERION_FAILED, "metric_answer", code, score, is_finite, turns=turns
-        )
-    return Score(
-        value=score,
-        turns=turns,
-        findings=(Finding(text=result.explanation),) if result.explanation else (),
-        passed=None if result.status is None else result.status == "passed",
-    )
-
-
-def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
-    """The grade of a metric that gave no answer."""
-    return not_evaluated(reason, "metric_failed", code, message)
 
 
 class PythonOptions(DriverOptions):
@@ -85,14 +50,36 @@ def environment_request(options: Json, root: Path, *, framework: str = "") -> En
     )
 
 
+def open_pool(
+    kind: str,
+    options: PythonOptions,
+    setting: AgentSetting,
+    *,
+    framework: str,
+    hello: Json = MappingProxyType({}),
+    vouches_for_tools: bool = False,
+) -> WorkerPool:
+    """The agent, whose Python is found or created on first use; see `prepare_launch`."""
+
+    def launch(kind: str) -> Launch:
+        return prepare_launch(kind, options, setting, hello=hello, framework=framework)
+
+    return WorkerPool(
+        partial(launch, kind),
+        setting=setting,
+        metrics=partial(launch, METRICS_WORKER),
+        vouches_for_tools=vouches_for_tools,
+    )
+
+
 def prepare_launch(
-    kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str = ""
+    kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str
 ) -> Launch:
     """Find or create the agent's Python, and return the launch of a worker of this `kind` in it.
 
     `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of a worker in
-    another package. `hello`: options of the worker. `framework`: a module that a Python on PATH
-    must have.
+    another package. `hello`: options of the worker beside the agent's. `framework`: a module that a
+    Python on PATH must have, "" for none.
 
     Metrics use the same Python in a sandbox of their own. Raises AgentFailed (INSTALL), also if
     that Python is part of the commit."""
@@ -127,7 +114,11 @@ def prepare_launch(
             **setting.world.environment,
             **_path_variables(interpreter.python, setting.world.environment),
         },
-        hello={**hello, "import_roots": list(interpreter.import_roots)},
+        hello={
+            **options.model_dump(exclude={"python", "requirements"}, exclude_none=True),
+            **hello,
+            "import_roots": list(interpreter.import_roots),
+        },
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=setting.inputs,
     ).inside(sandbox)

@@ -121,7 +121,7 @@ def test_git_is_not_asked_about_a_metrics_python_in_the_cache(checkout: Path) ->
     setting = AgentSetting(root=str(checkout), world=world)
     with Watch(checkout) as watch:
         options = python_process.PythonOptions(python=str(python))
-        launch = python_process.prepare_launch("metrics", options, setting, hello={})
+        launch = python_process.prepare_launch("metrics", options, setting, hello={}, framework="")
         assert [path for path in watch.accessed_paths() if path.startswith(".git")] == []
     assert str(python) in launch.command
 
@@ -142,7 +142,11 @@ def test_a_way_through_the_cache_leads_to_a_committed_python(
     options = python_process.PythonOptions(python=str(python))
     with pytest.raises(AgentFailed, match="part of the commit"):
         python_process.prepare_launch(
-            "metrics", options, AgentSetting(root=str(checkout), world=world), hello={}
+            "metrics",
+            options,
+            AgentSetting(root=str(checkout), world=world),
+            hello={},
+            framework="",
         )
 
 
