@@ -15,8 +15,7 @@ from evalgate.agents.base import (
     ToolMode,
     ToolReply,
 )
-from evalgate.agents.tools.cassette import RecordedCall
-from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockRules
+from evalgate.agents.tools.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
 from evalgate.model import TrialKey
 
 
