@@ -269,7 +269,7 @@ async def find(
         attribute = getattr(module, agent_name, None) if agent_name else None
         if attribute is not None and not isinstance(attribute, ModuleType):
             return _split_app(attribute)
-        app, agent = await _module_agent(module, closing)
+        app, agent = _split_app(await _app_or_agent(module, closing))
         if agent is not None:
             return app, find_sub_agent(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
@@ -301,19 +301,18 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     yield package
 
 
-async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
-    app: Any = getattr(module, "app", None)
-    if _is_app(app):
-        return app, app.root_agent
-    if hasattr(module, "root_agent"):
-        return _split_app(module.root_agent)
-    if hasattr(module, "get_agent_async"):
-        agent_or_pair = await _await_result(module.get_agent_async())
-        agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
-        if hasattr(stack, "aclose"):
-            closing.push_async_callback(stack.aclose)
-        return None, agent
-    return None, None
+async def _app_or_agent(module: ModuleType, closing: AsyncExitStack) -> Any:
+    """What a module has; None if nothing."""
+    app = getattr(module, "app", None)
+    if _is_app(app) or hasattr(module, "root_agent"):
+        return app if _is_app(app) else module.root_agent
+    if not hasattr(module, "get_agent_async"):
+        return None
+    agent_or_pair = await _await_result(module.get_agent_async())
+    agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
+    if hasattr(stack, "aclose"):
+        closing.push_async_callback(stack.aclose)
+    return agent
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:

@@ -289,8 +289,9 @@ class Latency(ToolFile):
     jitter: Delay = 0.0
 
 
-class CallPattern(ToolFile):
-    """The calls that a rule answers.
+class MockRule(ToolReply, ToolFile):
+    """One rule: the calls that it answers, and their answer. The first matching rule of a tool
+    answers.
 
     `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
     arguments satisfy these matchers. `times`: the most calls that it answers in a conversation.
@@ -301,6 +302,18 @@ class CallPattern(ToolFile):
     exact: bool = False
     times: int | None = Field(default=None, ge=1)
     probability: float = Field(default=1.0, ge=0, le=1)
+    latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
+    error: Annotated[ToolError | None, short_form("message", str)] = None
+    run: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        outcomes = [name for name in ("response", "error", "run") if name in self.model_fields_set]
+        if len(outcomes) != 1:
+            raise ValueError(
+                f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}"
+            )
+        return self
 
     def match(self, args: Json) -> bool:
         """True if the arguments match."""
@@ -314,24 +327,6 @@ class CallPattern(ToolFile):
             if not json_match.holds(matcher, actual, expected):
                 return False
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
-
-
-class MockRule(ToolReply, CallPattern):
-    """One rule: the calls that it answers, and their answer. The first matching rule of a tool
-    answers."""
-
-    latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
-    error: Annotated[ToolError | None, short_form("message", str)] = None
-    run: Literal[True] | None = None
-
-    @model_validator(mode="after")
-    def _one_outcome(self) -> Self:
-        outcomes = [name for name in ("response", "error", "run") if name in self.model_fields_set]
-        if len(outcomes) != 1:
-            raise ValueError(
-                f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}"
-            )
-        return self
 
 
 class MockFile(ToolFile):
