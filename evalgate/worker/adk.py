@@ -745,7 +745,6 @@ class Host(server.Host):
     artifact_service: Any = None
 
     def __init__(self) -> None:
-        self._asks_tools = False
         self._patches = Patches()
 
     async def load(self, options: Message) -> dict[str, str]:
@@ -769,7 +768,7 @@ class Host(server.Host):
         """Serve this agent; what to say about it."""
         from google.adk.version import __version__
 
-        tools.watch_services(loaded.root_agent, self._patches)
+        tools.guard_services(loaded.root_agent, self._patches)
         self.loaded = loaded
         self.is_traced = bool(options.get("trace"))
         self.approve = options.get("approve") or ""
@@ -792,10 +791,8 @@ class Host(server.Host):
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A new session."""
-        if session_tools is not None and not self._asks_tools:
+        if session_tools is not None:
             tools.ask_before_tools(self._patches)
-            tools.ask_before_listing(self.loaded.root_agent, self._patches)
-            self._asks_tools = True
         return await AdkSession(self, start).open()
 
     async def close(self) -> None:
