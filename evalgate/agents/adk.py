@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evalgate.values import Json
 from . import python_process
 from .base import (
     Agent,
@@ -50,6 +49,7 @@ class AdkDriver(AgentDriver):
     name = "adk"
     package = "google-adk"
     options = AdkOptions
+    default = "."
     tools = DriverTools.ASKS
     runs_metrics = True
 
@@ -80,10 +80,6 @@ class AdkDriver(AgentDriver):
         else:
             return None
         return "path", message
-
-    def label(self, options: Json) -> str:
-        """The agent's path."""
-        return super().label({"path": ".", **options})
 
 
 def _holds_code(folder: Path) -> bool:

@@ -372,16 +372,17 @@ class AgentDriver(ABC):
     `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are
     relative to the checkout's root. A driver with options named `python` and `requirements` gets
     the settings of these names. `argument`: the option for the text after the colon of `agent:
-    name:text`. `tools`: how it handles the agent's tools. `runs_metrics`: it runs custom metrics,
-    which are Python code of the repository. `is_asked`: there is a process or an endpoint to wait
-    for. `modules`: modules of a framework, by which `evalgate init` finds agents that a Python
-    module makes; `makers`: the framework's functions and classes that make one; `parts`: what it
-    can be made of, in a module that makes none; `package`: the framework's name in the package
-    index."""
+    name:text`, and its `default`. `tools`: how it handles the agent's tools. `runs_metrics`: it
+    runs custom metrics, which are Python code of the repository. `is_asked`: there is a process or
+    an endpoint to wait for. `modules`: modules of a framework, by which `evalgate init` finds
+    agents that a Python module makes; `makers`: the framework's functions and classes that make
+    one; `parts`: what it can be made of, in a module that makes none; `package`: the framework's
+    name in the package index."""
 
     name: str
     options: type[BaseModel]
     argument: ClassVar[str] = "path"
+    default: ClassVar[str] = ""
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
@@ -429,7 +430,7 @@ class AgentDriver(ABC):
 
     def short_form(self, options: Json) -> str:
         """The text that names the agent in the setting `agent`, after the driver."""
-        return str(options.get(self.argument, ""))
+        return str(options.get(self.argument, self.default))
 
     def of_short_form(self, text: str) -> JsonObject:
         """The options for such a text."""

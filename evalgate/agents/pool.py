@@ -118,7 +118,7 @@ class WorkerPool(Agent):
         )
         self._metrics = None if metrics is None else WorkerPool(metrics, setting=metrics_setting)
         self._launching = threading.Lock()
-        self._launch: Launch | AgentFailed | None = None
+        self._launch: Launch | None = None
         self._changed = threading.Condition()
         self._slots: list[_Slot] = []
         self._opening: list[Worker] = []
@@ -349,8 +349,7 @@ class WorkerPool(Agent):
                 # the same message each time: reports group cases by reason
                 message = error.failure.message
                 self._failed_starts[message] += 1
-                is_final = self._failed_starts[message] >= TRIES_TO_START
-                if is_final or isinstance(self._launch, AgentFailed):
+                if self._failed_starts[message] >= TRIES_TO_START:
                     self._start_failure = error.failure
             raise
         finally:
@@ -362,13 +361,14 @@ class WorkerPool(Agent):
 
     def _resolve_launch(self) -> Launch:
         with self._launching:
+            if self._start_failure is not None:
+                raise AgentFailed(self._start_failure)
             if self._launch is None:
                 try:
                     self._launch = self._launch_source()
                 except AgentFailed as error:
-                    self._launch = error
-            if isinstance(self._launch, AgentFailed):
-                raise AgentFailed(self._launch.failure)
+                    self._start_failure = error.failure
+                    raise
             return self._launch
 
     def _retire(self, slot: _Slot) -> None:

@@ -325,6 +325,7 @@ class ReplayDriver(AgentDriver):
 
     name = "replay"
     options = ReplayOptions
+    default = "."
     tools = DriverTools.NO_AGENT
     is_asked = False
 
@@ -356,10 +357,6 @@ class ReplayDriver(AgentDriver):
             return below(location)
         matches = [place] if place.is_file() else sorted(root.glob(location))
         return [os.path.relpath(path, root) for path in matches if path.is_file()]
-
-    def label(self, options: Json) -> str:
-        """The path of the recordings."""
-        return super().label({"path": ".", **options})
 
 
 def _recording_files(root: Path, text: str) -> list[Path]:

@@ -333,14 +333,14 @@ class Worker:
         launch: Launch,
         *,
         limits: AgentLimits,
-        tools: str = "",
-        questions: Questions | None = None,
+        tools: str,
+        questions: Questions,
     ) -> None:
         """Start the worker. `tools`: the mode in which it asks before a tool runs. `questions`:
         collects its questions about the checkout. Raises AgentFailed (START)."""
         self._limits = limits
         self._hello = protocol.hello(launch.hello, tools=tools, inputs=launch.inputs)
-        self._questions = questions or Questions()
+        self._questions = questions
         self._tools = tools
         self._lock = threading.Lock()
         self._lines = LineSplitter(limit=limits.output_bytes)
@@ -604,9 +604,9 @@ class WorkerConversation(Turns):
         seed: int,
         limits: AgentLimits,
         on_timeout: Callable[[], None],
-        tools: TrialTools | None = None,
-        vouches_for_tools: bool = False,
-        traces: TraceRoom | None = None,
+        tools: TrialTools | None,
+        vouches_for_tools: bool,
+        traces: TraceRoom | None,
     ) -> None:
         """Open the session. Raises AgentFailed."""
         super().__init__(case, limits, worker.redact)

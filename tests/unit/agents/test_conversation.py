@@ -74,6 +74,9 @@ def conversation_with(
         seed=0,
         limits=AgentLimits(turn_timeout_s=turn_timeout_s),
         on_timeout=on_timeout,
+        tools=None,
+        vouches_for_tools=False,
+        traces=None,
     )
 
 
