@@ -314,7 +314,7 @@ def _is_file(entry: str, root: Path) -> bool:
     return (root / entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
 
 
-def _existing(path: Path) -> Iterator[Path]:
+def _present_places(path: Path) -> Iterator[Path]:
     """The path without links if it exists; none for an invalid path or circular links, which the
     installer reports."""
     with suppress(OSError, ValueError, RuntimeError):
@@ -327,12 +327,12 @@ def _file_text(file: Path, root: Path) -> str:
     """The text of a requirements file with the files that it includes; the installer reports a
     missing one."""
 
-    def included_files(file: Path) -> Iterator[Path]:
+    def needed_files(file: Path) -> Iterator[Path]:
         for match in filter(None, map(_INCLUDED.match, _text(file).splitlines())):
-            yield from _existing(file.parent / match[1])
+            yield from _present_places(file.parent / match[1])
 
     texts: list[str] = []
-    for path in _reach(_existing(file), included_files):
+    for path in _reach(_present_places(file), needed_files):
         text = _text(path)
         texts += [text, *_local_content(text.splitlines(), path.parent, root)]
     return "\n".join(texts)
@@ -366,7 +366,7 @@ def _local_packages(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, 
         for match in pattern.finditer(line):
             text = unquote(match["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
-            for place in _existing(folder / text):
+            for place in _present_places(folder / text):
                 yield place, "edited" in match.groupdict()
 
 

@@ -464,7 +464,7 @@ class FrameworkHost(server.Host, ABC):
         if self.is_exclusive:
             self.sessions = 1
 
-    async def reset(self, agent: Any) -> None:
+    async def begin_again(self, agent: Any) -> None:
         """Give such an agent its first state again, for a new conversation."""
 
     def _version(self) -> str:
@@ -493,7 +493,7 @@ class FrameworkHost(server.Host, ABC):
         agent = self._target
         try:
             if self.is_agent(agent):
-                await self.reset(agent)
+                await self.begin_again(agent)
             else:
                 agent = await self._make_agent(state)
         except ImportError as error:

@@ -163,7 +163,7 @@ class Host(frameworks.FrameworkHost):
             id(member): copy.deepcopy(member.state) for member in _members(agent)
         }
 
-    async def reset(self, agent: Any) -> None:
+    async def begin_again(self, agent: Any) -> None:
         """Give the agent and its members their first states, and new Python executors."""
         for member in _members(agent):
             member.state = copy.deepcopy(self._initial_states[id(member)])

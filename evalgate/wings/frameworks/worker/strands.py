@@ -142,7 +142,7 @@ class Host(frameworks.FrameworkHost):
         super().share(agent)
         self._initial = list(agent.messages), agent.state.get()
 
-    async def reset(self, agent: Any) -> None:
+    async def begin_again(self, agent: Any) -> None:
         """Give the agent its first messages and state."""
         agent.messages[:], state = self._initial
         for name in agent.state.get():
