@@ -13,9 +13,9 @@ from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
 from evalgate.values import JsonObject
-from . import adk, command, http, python, python_process, replay
+from . import adk, command, http, python, replay
 from .base import AgentDriver
-from .python_process import PythonOptions
+from .pool import PythonOptions, environment_request
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -78,7 +78,7 @@ def needs_of(use: AgentUse, root: Path) -> Needs | None:
     driver = DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, PythonOptions):
         return None
-    return python_env.needs_of(python_process.environment_request(use.options, root))
+    return python_env.needs_of(environment_request(use.options, root))
 
 
 def is_asked(use: AgentUse) -> bool:

@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from . import python_process
 from .base import (
     Agent,
     AgentDriver,
@@ -17,7 +16,7 @@ from .base import (
     DriverTools,
     exists,
 )
-from .python_process import PythonOptions
+from .pool import PythonOptions, open_pool
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """Endings of files that Python can load as modules."""
@@ -57,7 +56,7 @@ class AdkDriver(AgentDriver):
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
         has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        return python_process.open_pool(
+        return open_pool(
             self.name,
             options,
             setting,

@@ -45,8 +45,7 @@ from .base import (
     Conversation,
     folder_of,
 )
-from .pool import CommonStart
-from .python_process import PythonOptions
+from .pool import CommonStart, PythonOptions
 from .tools import toolbox
 
 TRIALS_WORTH_A_WORKER = 32

@@ -7,14 +7,13 @@ import os
 from pydantic import BaseModel, Field
 
 from evalgate.values import Json, JsonObject
-from . import python_process
 from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
     DriverTools,
 )
-from .python_process import PythonOptions
+from .pool import PythonOptions, open_pool
 
 
 class CallOptions(PythonOptions):
@@ -30,7 +29,7 @@ class CallOptions(PythonOptions):
 
 class PythonDriver(AgentDriver):
     """A pool of workers that import the callable. `framework`: the module that a Python on PATH
-    must have. `host`: see `python_process.prepare_launch`."""
+    must have. `host`: see `pool.prepare_launch`."""
 
     name = "python"
     framework = ""
@@ -43,7 +42,7 @@ class PythonDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, CallOptions)
-        return python_process.open_pool(self.host, options, setting, framework=self.framework)
+        return open_pool(self.host, options, setting, framework=self.framework)
 
     def short_form(self, options: Json) -> str:
         """See AgentDriver: `module:function`, below its import folder."""
