@@ -771,25 +771,22 @@ class WorkerConversation(Turns):
                     raise self._failed(self._worker.failure or self._timed_out()) from None
             else:
                 self._take(steps)
-        match mail:
-            case AgentFailure():
-                raise self._failed(mail)
-            case TurnFailed():
-                text = mail.message
-                if mail.code is not None and str(mail.code) not in text:
-                    text += f" (HTTP status {mail.code})"
-                raise self._failed(
-                    AgentFailure(
-                        kind=protocol.failure_kind(mail.kind),
-                        message=text,
-                        detail=mail.detail,
-                        retry_after_s=mail.retry_after_s,
-                    )
-                )
-            case protocol.MetricResult():
-                raise self._failed(out_of_turn(mail.type, "in a conversation"))
-            case _:
-                return mail
+        if isinstance(mail, AgentFailure):
+            raise self._failed(mail)
+        assert not isinstance(mail, MetricResult), "see _EXPECTED"
+        if not isinstance(mail, TurnFailed):
+            return mail
+        text = mail.message
+        if mail.code is not None and str(mail.code) not in text:
+            text += f" (HTTP status {mail.code})"
+        raise self._failed(
+            AgentFailure(
+                kind=protocol.failure_kind(mail.kind),
+                message=text,
+                detail=mail.detail,
+                retry_after_s=mail.retry_after_s,
+            )
+        )
 
     def _take(self, steps: Sequence[Step]) -> None:
         """Store the agent's events and trace entries. Raises AgentFailed (PROTOCOL) for a tool's

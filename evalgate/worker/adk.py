@@ -478,28 +478,26 @@ class AdkSession:
 
         agent = str(self._root_agent.name)
         for number, turn in enumerate(self._start.get("history") or ()):
-            user_content = types.Content.model_validate(turn.get("user_content") or {})
-            user_content.role = "user"
-            messages = [("user", user_content)]
-            for event in (turn.get("intermediate_data") or {}).get("invocation_events") or ():
-                content = types.Content.model_validate(event.get("content") or {})
-                messages.append(
-                    (event.get("author") if event.get("author") in self._names else agent, content)
+            user_content = {**(turn.get("user_content") or {}), "role": "user"}
+            events = (turn.get("intermediate_data") or {}).get("invocation_events") or ()
+            steps = [("user", user_content)]
+            steps += [(event.get("author"), event.get("content") or {}) for event in events]
+            if turn.get("final_response"):
+                steps.append(("", turn["final_response"]))
+            for author, content_json in steps:
+                is_known = author in self._names or content_json is user_content
+                content = types.Content.model_validate(content_json)
+                await self._append(
+                    session,
+                    author if is_known else agent,
+                    content,
+                    invocation_id=f"evalgate-before-{number + 1}",
                 )
                 for part in content.parts or ():
                     call = part.function_call
-                    next_agent = (
-                        (call.args or {}).get("agent_name")
-                        if call and call.name == "transfer_to_agent"
-                        else None
-                    )
-                    agent = next_agent if next_agent in self._names else agent
-            if turn.get("final_response"):
-                messages.append((agent, types.Content.model_validate(turn["final_response"])))
-            for author, content in messages:
-                await self._append(
-                    session, author, content, invocation_id=f"evalgate-before-{number + 1}"
-                )
+                    if call and call.name == "transfer_to_agent":
+                        next_agent = (call.args or {}).get("agent_name")
+                        agent = next_agent if next_agent in self._names else agent
 
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
         from google.adk.events.event import Event

@@ -47,14 +47,11 @@ def locate(path: str, root: str) -> Home:
     stem, _ = os.path.splitext(place)
     if os.path.isfile(place) and os.path.basename(stem) in ("__init__", "agent", "root_agent"):
         place = os.path.dirname(place)
-    if not os.path.isdir(place) and not os.path.isfile(place):
-        raise FileNotFoundError(f"there is neither a folder nor a file {path!r} in the checkout")
     is_folder = os.path.isdir(place)
-    file, stem = (
-        (os.path.join(place, "__init__.py"), place)
-        if is_folder
-        else (place, os.path.splitext(place)[0])
-    )
+    if not is_folder and not os.path.isfile(place):
+        raise FileNotFoundError(f"there is neither a folder nor a file {path!r} in the checkout")
+    stem = place if is_folder else stem
+    file = os.path.join(place, "__init__.py") if is_folder else place
     import_root, name = _module_name(stem, root)
     return Home(
         name=name,

@@ -215,29 +215,20 @@ class Recorder:
             raise TypeError(
                 "each item of tool_calls must be a dict with a name and optionally args, id and response"
             )
-        call_fields = {
-            key: call[key] for key in ("id", "name", "args") if call.get(key) is not None
-        }
-        self.event({"tool_call": {"args": {}, **call_fields}})
-        if call.get("response") is not None:
-            call_identity = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
-            response = (
-                call["response"]
-                if isinstance(call["response"], dict)
-                else {"result": call["response"]}
-            )
-            self.event({"tool_response": {**call_identity, "response": response}})
+        keys = ("id", "name", "args", "response")
+        fields = {key: call[key] for key in keys if call.get(key) is not None}
+        response = fields.pop("response", None)
+        self.event({"tool_call": {"args": {}, **fields}})
+        if response is not None:
+            fields.pop("args", None)
+            response = response if isinstance(response, dict) else {"result": response}
+            self.event({"tool_response": {**fields, "response": response}})
 
 
 def _parts(event: Message) -> list[Message]:
-    parts: list[Message] = []
-    if event.get("tool_call"):
-        parts.append({"function_call": event["tool_call"]})
-    if event.get("tool_response"):
-        parts.append({"function_response": event["tool_response"]})
-    if event.get("text"):
-        parts.append({"text": str(event["text"])})
-    return parts
+    names = (("tool_call", "function_call"), ("tool_response", "function_response"))
+    parts = [{name: event[key]} for key, name in names if event.get(key)]
+    return [*parts, {"text": str(event["text"])}] if event.get("text") else parts
 
 
 def _refuse_unknown(fields: Message, valid_keys: frozenset[str], verb: str) -> None:
