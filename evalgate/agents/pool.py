@@ -37,6 +37,7 @@ from .base import Agent, AgentFailed, AgentSetting, DriverOptions, Surroundings,
 from .protocol import MetricResult
 from .worker_process import (
     Launch,
+    Mail,
     Phase,
     Questions,
     TraceRoom,
@@ -180,26 +181,22 @@ class WorkerPool(Agent):
                 deadline = time.monotonic() + timeout_s
                 box = worker.boxes.open(Phase.METRIC)
                 message = protocol.metric(box.name, code=code, use=use, evidence=evidence)
+                answer: Mail
                 try:
                     worker.send(message, timeout_s=timeout_s)
                     # a metric has no steps before its answer
                     _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
                 except queue.Empty:
                     self._retire(slot)
+                    slow = str(Sentence("metric_slow", timeout_s))
                     # a worker that is ending has its failure before the box gets it
-                    reason = (
-                        worker.failure.message
-                        if worker.failure
-                        else Sentence("metric_slow", timeout_s)
-                    )
-                    return protocol.failed_grade(code, worker.redact(str(reason)))
+                    answer = worker.failure or FailureKind.TIMEOUT.failure(slow)
                 finally:
                     worker.boxes.close(box)
                 if isinstance(answer, MetricResult):
                     return answer.grade(code)
                 # the worker's failure: a box for a metric gets nothing else
-                reason = worker.redact(getattr(answer, "message", ""))
-                return protocol.failed_grade(code, reason)
+                return protocol.failed_grade(code, worker.redact(getattr(answer, "message", "")))
         except AgentFailed as error:
             return protocol.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 

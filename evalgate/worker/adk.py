@@ -80,10 +80,10 @@ def _short_telemetry() -> Message:
     from opentelemetry import _logs, trace
 
     providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
-    if not all(type(provider).__module__.startswith(NO_OP_PREFIXES) for provider in providers):
-        return {}
-
-    if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
+    is_recorded = not all(
+        type(provider).__module__.startswith(NO_OP_PREFIXES) for provider in providers
+    )
+    if is_recorded or "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
         return {}
     return {"telemetry": TelemetryConfig(genai_semconv_stability_opt_in="stable")}
 
@@ -654,11 +654,9 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     fields = {"author": event.author, "final": bool(event.is_final_response())}
-    if event.content is not None:
-        fields["content"] = dump_model(event.content)
-    for name in ("usage_metadata", "grounding_metadata"):
-        if getattr(event, name, None) is not None:
-            fields[name] = dump_model(getattr(event, name))
+    for name in ("content", "usage_metadata", "grounding_metadata"):
+        if (value := getattr(event, name, None)) is not None:
+            fields[name] = dump_model(value)
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
     if getattr(event, "error_code", None):

@@ -292,18 +292,18 @@ def _action_fields(actions: Any) -> Message:
 def _effects_of(old_actions: Message, actions: Any) -> Message:
     """The effects of a call besides its answer: the changed state, and the flags to transfer,
     escalate or end the turn."""
+    new_actions = _action_fields(actions)
     old_state = old_actions["state_delta"]
     absent = object()
     changed_state = {
         key: to_json(value)
-        for key, value in actions.state_delta.items()
+        for key, value in new_actions["state_delta"].items()
         if old_state.get(key, absent) != value
     }
-    flags = {name: getattr(actions, name, None) for name in FLAGS}
     changed_flags = {
-        name: value
-        for name, value in flags.items()
-        if value is not None and value != old_actions[name]
+        name: new_actions[name]
+        for name in FLAGS
+        if new_actions[name] not in (None, old_actions[name])
     }
     return {**present(state_delta=changed_state), **changed_flags}
 

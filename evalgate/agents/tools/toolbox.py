@@ -481,10 +481,8 @@ class ConversationTools:
         self._counts[call_key] += 1
         nth = self._nth[call.number] = self._counts[call_key]
         is_fake = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
-        all_rules = [self._case_rules] if self._case_rules else []
-        if self._mode is not ToolMode.LIVE or is_fake:
-            all_rules.append(self._rules)
-        for rules in all_rules:
+        file_rules = self._rules if self._mode is not ToolMode.LIVE or is_fake else None
+        for rules in filter(None, (self._case_rules, file_rules)):
             answer = rules.answer(call, nth=nth)
             if answer is not None:
                 return answer
@@ -700,16 +698,13 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     root = settings.root
     if mode is ToolMode.LIVE:
         return _mocking_problems(suites)
-    refusals = {
-        name[:200]: reason
-        for name in (rule.cassettes, rule.mocks)
+    refusals = [
+        errors.error("tools-place", f"`tools`: `{name[:200]}` {reason}")
+        for name in dict.fromkeys((rule.cassettes, rule.mocks))
         if (reason := places.refusal_reason(root, name))
-    }
+    ]
     if refusals:
-        return [
-            errors.error("tools-place", f"`tools`: `{name}` {reason}")
-            for name, reason in refusals.items()
-        ]
+        return refusals
     problems = _driver_problems(mode, suites)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
