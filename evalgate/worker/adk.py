@@ -667,12 +667,11 @@ def _event(event: Any) -> Message:
 
 def _usage_fields(source: Any) -> Message:
     """The tokens and the model in a model's answer or event."""
-    fields: Message = {}
-    if getattr(source, "usage_metadata", None) is not None:
-        fields["usage_metadata"] = dump_model(source.usage_metadata)
-        if getattr(source, "model_version", None):  # since google-adk 1.18
-            fields["model_version"] = source.model_version
-    return fields
+    usage = getattr(source, "usage_metadata", None)
+    if usage is None:
+        return {}
+    model = getattr(source, "model_version", None)  # since google-adk 1.18
+    return {"usage_metadata": dump_model(usage), **present(model_version=model)}
 
 
 async def prewarm() -> None:

@@ -427,10 +427,7 @@ class MockRules:
 
 def chance(text: str) -> float:
     """A number in [0, 1) that is always the same for the same text."""
-    return (
-        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big")
-        / 2**48
-    )
+    return int(digest_of(text, 12), 16) / 16**12
 
 
 class ConversationTools:

@@ -121,10 +121,9 @@ class FrameworkSession(ABC):
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
         author = self._authors.get(key, "agent")
-        self.watch.ends("model", key, name=model if isinstance(model, str) else "")
-        fields: Message = {"usage_metadata": usage} if usage else {}
-        if isinstance(model, str) and model:
-            fields["model_version"] = model
+        name = model if isinstance(model, str) else ""
+        self.watch.ends("model", key, name=name)
+        fields = pipe.present(usage_metadata=usage, model_version=name)
         pending_answer = {"author": author, "text": text, "calls": calls, "fields": fields}
         with self._lock:
             previous_answer = self._answer
@@ -207,12 +206,8 @@ class FrameworkSession(ABC):
     def _report_pending(self, pending_answer: Message) -> None:
         """Report a model's answer that no tool call followed: its text, or its calls if no tool
         took them."""
-        text = pending_answer and (
-            pending_answer["text"]
-            or (
-                json.dumps(pipe.to_json(pending_answer["calls"])) if pending_answer["calls"] else ""
-            )
-        )
+        calls = pending_answer.get("calls")
+        text = pending_answer.get("text") or (json.dumps(pipe.to_json(calls)) if calls else "")
         if text:
             self._event([{"text": text}], pending_answer)
 
