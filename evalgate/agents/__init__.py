@@ -12,7 +12,7 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
-from evalgate.values import JsonObject
+from evalgate.worker.pipe import present
 from . import adk, command, http, python, replay
 from .base import AgentDriver
 from .pool import PythonOptions, environment_request
@@ -52,13 +52,11 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults: JsonObject = {}
-    if settings.python != "auto":
-        defaults["python"] = settings.python
-    if settings.requirements:
-        defaults["requirements"] = list(settings.requirements)
-    if settings.on_platform:
-        defaults["on_platform"] = True
+    defaults = present(
+        python="" if settings.python == python_env.AUTO else settings.python,
+        requirements=list(settings.requirements),
+        on_platform=bool(settings.on_platform),
+    )
     fields = driver.options.model_fields
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options

@@ -191,18 +191,12 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
 
 
 def _same_questions(transcript: Transcript | None, case: Case) -> bool:
-    if (
-        transcript is None
-        or case.conversation is None
-        or len(transcript.invocations) < len(case.conversation)
-    ):
+    if transcript is None or case.conversation is None:
         return False
+    questions = [_split_content(turn.user_content) for turn in case.conversation]
     # more recorded turns do not matter
-    pairs = zip(transcript.invocations, case.conversation, strict=False)
-    return all(
-        _split_content(recorded_turn.user_content) == _split_content(turn.user_content)
-        for recorded_turn, turn in pairs
-    )
+    recorded_turns = transcript.invocations[: len(questions)]
+    return [_split_content(turn.user_content) for turn in recorded_turns] == questions
 
 
 class RecordedConversation(Turns):

@@ -46,10 +46,8 @@ def signature_of(callee: Any) -> tuple[list[str], bool]:
         parameters = parameters[1:]
     takes_text = bool(parameters) and parameters[0].name not in ARGUMENTS
     keywords = []
-    for index, parameter in enumerate(parameters):
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (
-            takes_text and index == 0
-        ):
+    for parameter in parameters[1:] if takes_text else parameters:
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if parameter.name in ARGUMENTS:
             keywords.append(parameter.name)

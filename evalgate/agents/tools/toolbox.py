@@ -779,13 +779,16 @@ def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:
-    problems = []
-    for name in dict.fromkeys(suite.agent.driver for suite in suites):
-        if _tools_of(name) is DriverTools.UNSEEN:
-            message = f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools"
-            hint = "Exclude these suites, or run them in a separate job with `--tools live`."
-            problems.append(errors.error("tools-unseen", message, hint=hint))
-    return problems
+    names = dict.fromkeys(suite.agent.driver for suite in suites)
+    return [
+        errors.error(
+            "tools-unseen",
+            f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools",
+            hint="Exclude these suites, or run them in a separate job with `--tools live`.",
+        )
+        for name in names
+        if _tools_of(name) is DriverTools.UNSEEN
+    ]
 
 
 def _tools_of(driver: str) -> DriverTools | None:
