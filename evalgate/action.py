@@ -29,7 +29,8 @@ from evalgate.github.publish import Posting
 from evalgate.model import Report
 from evalgate.results import journal as journals, output
 from evalgate.system import isolation, process, redact
-from evalgate.text import words, workflow_commands
+from evalgate.text import words
+from evalgate.text.workflow_commands import disarm, render_command, render_problem
 from evalgate.values import Environ
 
 
@@ -39,14 +40,14 @@ def report_error(error: EvalgateError, environ: Environ, *, debug: bool) -> None
     own_problem = errors.error("", error.message, error.where, error.hint)
     annotate((*error.problems, own_problem), environ)
     if debug:
-        say(workflow_commands.disarm(traceback.format_exc()))
+        say(disarm(traceback.format_exc()))
 
 
 def annotate(problems: Iterable[Problem], environ: Environ) -> None:
     """Report each problem as the annotation of its severity, at its place in the repository."""
     folder = events.folder_of(environ)
     for problem in problems:
-        say(workflow_commands.render_problem(problem.below(folder)))
+        say(render_problem(problem.below(folder)))
 
 
 @contextmanager
@@ -121,23 +122,19 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
         outcome.failure = _undecided(error, environ).summary
         return error.exit_code
     except KeyboardInterrupt:
-        say(workflow_commands.render_command("error", "cancelled"))
+        say(render_command("error", "cancelled"))
         outcome.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: it reports any bug as one
         if shortage := errors.shortage(error):
-            say(workflow_commands.render_command("error", shortage))
+            say(render_command("error", shortage))
             outcome.reason = shortage
             return ExitCode.NOT_MEASURED
         outcome.reason = (
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
-        say(
-            workflow_commands.render_command(
-                "error", f"{outcome.reason}. Please report it with the lines below."
-            )
-        )
-        say(workflow_commands.disarm(traceback.format_exc()))
+        say(render_command("error", f"{outcome.reason}. Please report it with the lines below."))
+        say(disarm(traceback.format_exc()))
         return ExitCode.BUG
 
 
@@ -185,7 +182,7 @@ def conclude(
             path = journal or settings.root / settings.output / store.JOURNALS[store.HEAD]
             if not journals.is_free(path):
                 raise journals.in_use(path)
-            say(workflow_commands.render_command("error", reason))
+            say(render_command("error", reason))
             progress = store.progress(path, workflow_run=run_of(environ))
         if progress:
             outcome.reason = f"{reason}: {progress}"
@@ -256,7 +253,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             say(line)
         is_whole = _summarize(report.summary, environ)
         if debug:
-            say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+            say(disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
         code = report.exit_code if is_whole else errors.without_files(report.exit_code)
@@ -301,7 +298,7 @@ def _run_gate(
         for problem in problems:
             if problem not in shown_problems:
                 # as plain lines, since a runner shows few annotations of a step
-                say(workflow_commands.disarm(str(problem)))
+                say(disarm(str(problem)))
         shown_problems.update(problems)
 
     def present(report: Report) -> None:
@@ -346,9 +343,7 @@ def _post(
         if outcome_of_post.report is not None:
             sys.stdout.write(reports.render_terminal(outcome_of_post.report))
     if outcome_of_post.report is None:
-        say(
-            workflow_commands.render_command("notice", f"nothing to post: {outcome_of_post.reason}")
-        )
+        say(render_command("notice", f"nothing to post: {outcome_of_post.reason}"))
         outcome.reason = outcome_of_post.reason
         return ExitCode.PASS
     annotate(outcome_of_post.problems, environ)
@@ -390,17 +385,13 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     is_fork = event.head.is_fork and event.kind is EventKind.PULL_REQUEST
     if is_fork or token is None:
         if is_wanted:
-            say(workflow_commands.render_command("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE))
+            say(render_command("notice", FORK_NOTE if is_fork else NO_POSTS_NOTE))
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
         client = Client.of(environ, token=token)
     except ConfigError as error:
-        say(
-            workflow_commands.render_command(
-                "warning", f"nothing will be posted: {error.message} [not-posted]"
-            )
-        )
+        say(render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
     redact_text = redact.redactor_of_files(environ)
     return Posting(

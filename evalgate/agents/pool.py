@@ -3,13 +3,13 @@ Python agents."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,7 @@ class CommonStart:
         self._changed = threading.Condition()
         self._starting = 0
 
-    @contextlib.contextmanager
+    @contextmanager
     def wait(self) -> Iterator[None]:
         """Wraps a start; exits when all current starts have ended."""
         with self._changed:
@@ -124,7 +124,7 @@ class WorkerPool(Agent):
             setting,
             limits=replace(limits, isolate_cases=False),
             tools=None,
-            meeting=contextlib.nullcontext,
+            meeting=nullcontext,
         )
         self._metrics = None if metrics is None else WorkerPool(metrics, setting=metrics_setting)
         self._launching = threading.Lock()
@@ -143,7 +143,7 @@ class WorkerPool(Agent):
         self._surroundings: Surroundings | None = None
         self._questions = Questions()
 
-    @contextlib.contextmanager
+    @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         tools = self._setting.tools
@@ -243,7 +243,7 @@ class WorkerPool(Agent):
 
     # --- places ---
 
-    @contextlib.contextmanager
+    @contextmanager
     def _slot(self, case: CaseKey | None = None) -> Iterator[_Slot]:
         """A place in a worker; all places of one for a case that was lost together with others."""
         is_alone = case in self._lost_together
@@ -311,7 +311,7 @@ class WorkerPool(Agent):
     def _start(self, *, is_alone: bool) -> _Slot:
         with self._changed:
             meeting = self._meeting
-            self._meeting = contextlib.nullcontext
+            self._meeting = nullcontext
         worker: Worker | None = None
         try:
             with meeting():
@@ -330,7 +330,7 @@ class WorkerPool(Agent):
                 if is_closed:
                     worker.end(_CLOSED)
                 greeting = worker.greet()
-                if meeting is not contextlib.nullcontext:
+                if meeting is not nullcontext:
                     self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )

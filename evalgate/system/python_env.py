@@ -20,6 +20,7 @@ from pathlib import Path
 from evalgate.values import Environ, Log, digest_of, frozen_dataclass
 from . import http, process, python_needs, redact, seals
 from .isolation import Sandbox
+from .process import ChildStartError, Finished, run_to_end
 from .python_needs import NeedKind, Needs, PythonRule
 from .seals import Seals
 
@@ -218,12 +219,12 @@ def _can_import(python: str, module: str, root: Path, world: InstallSetup) -> bo
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
         finished = _query_python([python, "-c", code], world, cwd=str(root))
-    except process.ChildStartError:
+    except ChildStartError:
         return False
     return finished.returncode == 0
 
 
-def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> process.Finished:
+def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> Finished:
     """Run a Python as the agent is run, to ask about itself. Raises ChildStartError."""
     sandbox = world.sandbox
     environment = world.environment
@@ -235,12 +236,12 @@ def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> p
             message = (
                 f"{command[0]} is not accessible to the agent's user and cannot be copied: {error}"
             )
-            raise process.ChildStartError(message) from error
+            raise ChildStartError(message) from error
         command = [python, *command[1:]]
         cwd = sandbox.placed(cwd)
         environment = sandbox.environment(environment)
         prefix = sandbox.agent.prefix
-    return process.run_to_end(
+    return run_to_end(
         command, cwd=cwd, environment=environment, timeout_s=CHECK_TIMEOUT_S, prefix=prefix
     )
 
@@ -506,7 +507,7 @@ def _ask_python(base: str, world: InstallSetup) -> _PythonReport:
     """The report of a Python about itself. Raises InstallFailed."""
     try:
         finished = _query_python([base, "-c", _REPORT_CODE], world, cwd="/")
-    except process.ChildStartError as error:
+    except ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     lines = finished.stdout.text().strip().splitlines()[-5:]
     if finished.returncode != 0 or len(lines) < 5:
@@ -658,9 +659,7 @@ def _cause(detail: str) -> str:
     return _COULD_NOT.sub("", sentence, count=1).replace(" : ", ": ").replace(":: ", ": ")
 
 
-def _uv(
-    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ
-) -> process.Finished:
+def _uv(command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ) -> Finished:
     """Run uv as an installer, with these settings added. Raises InstallFailed if it cannot
     start."""
     import uv  # noqa: PLC0415 - as filelock
@@ -709,7 +708,7 @@ def _uv(
 
     try:
         with _installer_lock(world):
-            return process.run_to_end(
+            return run_to_end(
                 full_command,
                 cwd=cwd,
                 environment=settings,
@@ -717,11 +716,11 @@ def _uv(
                 prefix=prefix,
                 watch=watch,
             )
-    except process.ChildStartError as error:
+    except ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
 
 
-def _last_lines(finished: process.Finished, environment: Environ) -> str:
+def _last_lines(finished: Finished, environment: Environ) -> str:
     text = finished.stderr.text().strip() or finished.stdout.text().strip()
     return _without_secrets("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 
