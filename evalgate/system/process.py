@@ -141,6 +141,7 @@ class _Guard:
         no guard."""
         with self._lock:
             self._groups.add(group)
+            groups = {group} if self._shell else self._groups
             if self._shell is None:
                 with suppress(OSError):
                     self._shell = subprocess.Popen(
@@ -152,9 +153,6 @@ class _Guard:
                         cwd="/",
                         start_new_session=True,
                     )
-                groups = self._groups
-            else:
-                groups = {group}
             self._tell("".join(f"+ {group_id}\n" for group_id in groups))
 
     def release(self, group: int) -> None:
@@ -439,8 +437,10 @@ class Child:
         A later call can only make the end earlier."""
         moment = time.monotonic()
         self._leaving.set()
-        self._signals.append((moment + patience_s, signal.SIGTERM))
-        self._signals.append((moment + patience_s + grace_s, signal.SIGKILL))
+        self._signals += [
+            (moment + patience_s, signal.SIGTERM),
+            (moment + patience_s + grace_s, signal.SIGKILL),
+        ]
         with self._waking:
             if self._ended is None:
                 with suppress(BlockingIOError):  # a full pipe wakes as well

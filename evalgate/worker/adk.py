@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +52,7 @@ def skip_unused_services() -> None:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                sys.meta_path.insert(0, modules.Finder(partial(raise_known, name, error)))
+                sys.meta_path.insert(0, modules.Finder(raise_known, name, error))
     gc.freeze()
 
 
