@@ -118,7 +118,7 @@ class WorkerPool(Agent):
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
         self._meeting = setting.meeting
         limits = setting.limits
-        self._sessions = 1 if limits.isolate_cases else max(limits.sessions, 1)
+        self._sessions = 1 if limits.isolate_cases else limits.sessions
         # metrics call no intercepted tools and see no conversation state: one process serves all
         metrics_setting = replace(
             setting,
@@ -136,8 +136,7 @@ class WorkerPool(Agent):
         self._starting = 0
         self._waiting = 0
         self._failed_starts: Counter[str] = Counter()
-        self._start_failure: AgentFailure | None = None
-        self._closed = False
+        self._end: AgentFailure | None = None  # the failure of all later conversations
         self._about: Mapping[str, str] = {}
         self._description: AgentDescription | None = None
         self._surroundings: Surroundings | None = None
@@ -228,7 +227,7 @@ class WorkerPool(Agent):
         if self._metrics is not None:
             self._metrics.close()
         with self._changed:
-            self._closed = True
+            self._end = _CLOSED
             slots = self._slots
             self._slots = []
             busy_workers = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
@@ -282,10 +281,8 @@ class WorkerPool(Agent):
             self._waiting += 1
             try:
                 while True:
-                    if self._closed:
-                        raise AgentFailed(_CLOSED)
-                    if self._start_failure is not None:
-                        raise AgentFailed(self._start_failure)
+                    if self._end is not None:
+                        raise AgentFailed(self._end)
                     self._slots = [
                         slot
                         for slot in self._slots
@@ -299,7 +296,7 @@ class WorkerPool(Agent):
                             return slot
                     # each starting thread already has its own place
                     room_to_come = self._starting * (self._sessions - 1)
-                    may_start = len(healthy) + self._starting < max(self._setting.limits.workers, 1)
+                    may_start = len(healthy) + self._starting < self._setting.limits.workers
                     if may_start and self._waiting > room_to_come:
                         self._starting += 1
                         break
@@ -326,7 +323,7 @@ class WorkerPool(Agent):
                 )
                 with self._changed:
                     self._opening.append(worker)
-                    is_closed = self._closed
+                    is_closed = self._end is _CLOSED
                 if is_closed:
                     worker.end(_CLOSED)
                 greeting = worker.greet()
@@ -356,7 +353,7 @@ class WorkerPool(Agent):
                 message = error.failure.message
                 self._failed_starts[message] += 1
                 if self._failed_starts[message] >= TRIES_TO_START:
-                    self._start_failure = error.failure
+                    self._end = self._end or error.failure
             raise
         finally:
             # after the slot is there: never more processes than allowed
@@ -367,13 +364,13 @@ class WorkerPool(Agent):
 
     def _resolve_launch(self) -> Launch:
         with self._launching:
-            if self._start_failure is not None:
-                raise AgentFailed(self._start_failure)
+            if self._end is not None:
+                raise AgentFailed(self._end)
             if self._launch is None:
                 try:
                     self._launch = self._launch_source()
                 except AgentFailed as error:
-                    self._start_failure = error.failure
+                    self._end = self._end or error.failure
                     raise
             return self._launch
 
