@@ -24,8 +24,7 @@ from statistics import median
 from typing import Any
 
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent, AgentLimits, AgentSetting
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import Agent, AgentLimits, AgentSetting, Stopwatch
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
 from evalgate.model.deviations import ADKS

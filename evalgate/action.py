@@ -29,7 +29,8 @@ from evalgate.github.publish import Posting
 from evalgate.model import Report
 from evalgate.results import journal as journals, output
 from evalgate.system import isolation, process, redact
-from evalgate.text import words, workflow_commands
+from evalgate.text import words
+from evalgate.text.workflow_commands import disarm, render_command, render_problem
 from evalgate.values import Environ
 
 
@@ -39,14 +40,14 @@ def report_error(error: EvalgateError, environ: Environ, *, debug: bool) -> None
     own_problem = errors.error("", error.message, error.where, error.hint)
     annotate((*error.problems, own_problem), environ)
     if debug:
-        say(workflow_commands.disarm(traceback.format_exc()))
+        say(disarm(traceback.format_exc()))
 
 
 def annotate(problems: Iterable[Problem], environ: Environ) -> None:
     """Report each problem as the annotation of its severity, at its place in the repository."""
     folder = events.folder_of(environ)
     for problem in problems:
-        say(workflow_commands.render_problem(problem.below(folder)))
+        say(render_problem(problem.below(folder)))
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def say(line: str) -> None:
 
 def tell(kind: str, message: str) -> None:
     """Print a message as an annotation: an `error`, a `warning` or a `notice`."""
-    say(workflow_commands.render_command(kind, message))
+    say(render_command(kind, message))
 
 
 FORK_NOTE = (
@@ -138,7 +139,7 @@ def _run_to_end(environ: Environ, outcome: _StepOutcome) -> ExitCode:
             f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         )
         tell("error", f"{outcome.reason}. Please report it with the lines below.")
-        say(workflow_commands.disarm(traceback.format_exc()))
+        say(disarm(traceback.format_exc()))
         return ExitCode.BUG
 
 
@@ -257,7 +258,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             say(line)
         is_whole = _append(SUMMARY, report.summary, environ)
         if debug:
-            say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+            say(disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
         code = report.exit_code if is_whole else errors.without_files(report.exit_code)
@@ -297,7 +298,7 @@ def _run_gate(
     links = events.links_of(environ, event)
     texts = list[str]()
     # as plain lines, since a runner shows few annotations of a step
-    show = errors.once(lambda problem: say(workflow_commands.disarm(str(problem))))
+    show = errors.once(lambda problem: say(disarm(str(problem))))
 
     def present(report: Report) -> None:
         texts.append(reports.render_terminal(report))

@@ -12,10 +12,10 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
-from evalgate.values import JsonObject
-from . import adk, command, http, python, python_process, replay
+from evalgate.worker.pipe import present
+from . import adk, command, http, python, replay
 from .base import AgentDriver
-from .python_process import PythonOptions
+from .pool import PythonOptions, environment_request
 
 DRIVERS = Table(
     "evalgate.drivers",
@@ -52,13 +52,11 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults: JsonObject = {}
-    if settings.python != "auto":
-        defaults["python"] = settings.python
-    if settings.requirements:
-        defaults["requirements"] = list(settings.requirements)
-    if settings.on_platform:
-        defaults["on_platform"] = True
+    defaults = present(
+        python="" if settings.python == python_env.AUTO else settings.python,
+        requirements=list(settings.requirements),
+        on_platform=bool(settings.on_platform),
+    )
     fields = driver.options.model_fields
     options = {name: value for name, value in defaults.items() if name in fields} | dict(
         use.options
@@ -78,7 +76,7 @@ def needs_of(use: AgentUse, root: Path) -> Needs | None:
     driver = DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, PythonOptions):
         return None
-    return python_env.needs_of(python_process.environment_request(use.options, root))
+    return python_env.needs_of(environment_request(use.options, root))
 
 
 def is_asked(use: AgentUse) -> bool:

@@ -9,8 +9,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from evalgate.values import Json
-from . import python_process
 from .base import (
     Agent,
     AgentDriver,
@@ -18,9 +16,7 @@ from .base import (
     DriverTools,
     exists,
 )
-from .pool import WorkerPool
-from .python_process import PythonOptions
-from .worker_process import Launch
+from .pool import PythonOptions, open_pool
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """Endings of files that Python can load as modules."""
@@ -52,6 +48,7 @@ class AdkDriver(AgentDriver):
     name = "adk"
     package = "google-adk"
     options = AdkOptions
+    default = "."
     tools = DriverTools.ASKS
     runs_metrics = True
 
@@ -59,18 +56,12 @@ class AdkDriver(AgentDriver):
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, AdkOptions)
         has_threads = setting.limits.sessions > 1 and not setting.limits.isolate_cases
-        hello = options.model_dump(exclude={"python", "requirements"}, exclude_none=True)
-        hello |= {"threads": has_threads, "trace": setting.trace}
-
-        def launch(kind: str) -> Launch:
-            return python_process.prepare_launch(
-                kind, options, setting, hello=hello, framework="google.adk"
-            )
-
-        return WorkerPool(
-            lambda: launch(self.name),
-            setting=setting,
-            metrics=lambda: launch(python_process.METRICS_WORKER),
+        return open_pool(
+            self.name,
+            options,
+            setting,
+            framework="google.adk",
+            hello={"threads": has_threads, "trace": setting.trace},
             vouches_for_tools=True,
         )
 
@@ -88,10 +79,6 @@ class AdkDriver(AgentDriver):
         else:
             return None
         return "path", message
-
-    def label(self, options: Json) -> str:
-        """The agent's path."""
-        return super().label({"path": ".", **options})
 
 
 def _holds_code(folder: Path) -> bool:

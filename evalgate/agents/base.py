@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,17 +23,19 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
+    FailureKind,
     Grade,
     Invocation,
     Reason,
     Transcript,
     TrialKey,
     TrialView,
+    TurnSetup,
     not_evaluated,
 )
 from evalgate.system.python_env import InstallSetup
-from evalgate.text import plain
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -113,29 +116,22 @@ class ToolReply(BaseModel):
 
 
 @frozen_dataclass
-class Replied:
-    """The tool does not run; the call gets this reply after `delay_s` seconds."""
+class CallAnswer:
+    """The answer to a call, after `delay_s` seconds.
 
-    reply: ToolReply
+    `reply`: what the call gets, without the tool. `refusal`: the reason why it must not run, since
+    nothing answers it. With neither the tool runs; `report`: then the worker reports its result."""
+
+    reply: ToolReply | None = None
+    refusal: str = ""
+    report: bool = False
     delay_s: float = 0.0
 
-
-@frozen_dataclass
-class RunTool:
-    """The tool runs after `delay_s` seconds; with `report` the worker reports its result."""
-
-    report: bool
-    delay_s: float = 0.0
-
-
-@frozen_dataclass
-class Unmatched:
-    """The call has no answer and must not run."""
-
-    message: str
-
-
-ToolAnswer = Replied | RunTool | Unmatched
+    def outcome(self) -> JsonObject:
+        """The answer as fields of a message."""
+        if self.refusal:
+            return {"refused": self.refusal}
+        return self.reply.outcome() if self.reply else {"run": True, "report": self.report}
 
 
 class TrialTools(Protocol):
@@ -147,7 +143,7 @@ class TrialTools(Protocol):
     def turn(self, number: int) -> None:
         """Begin a turn; turns are counted from 0."""
 
-    def answer(self, call: PendingCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> CallAnswer:
         """The answer to a call."""
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
@@ -192,6 +188,76 @@ class Conversation(Protocol):
 
     def finish(self) -> Json | None:
         """End the session. Returns its final state, or None if unknown. Raises AgentFailed."""
+
+
+class Stopwatch:
+    """Adds up the seconds that the agent takes. Use it as a context manager around each wait for
+    the agent.
+
+    `clock`: seconds since any fixed moment."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._before = 0.0
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._before = self.seconds
+        self._began = None
+
+    @property
+    def seconds(self) -> float:
+        """The seconds measured so far."""
+        return self._before + (0.0 if self._began is None else self._clock() - self._began)
+
+
+class Turns:
+    """The turns of a conversation: counts them, measures their time, and makes their failures."""
+
+    def __init__(self, case: Case, limits: AgentLimits, redact: Redactor) -> None:
+        self._case = case
+        self.done: list[Invocation] = []
+        self.turn: int | None = None
+        self.watch = Stopwatch()
+        self._limits = limits
+        self._redact = redact
+
+    def begin(self) -> TurnSetup:
+        """Begin the next turn, and return what the case sets for it."""
+        self.turn = len(self.done) + 1
+        return self._case.setup_of(len(self.done))
+
+    def limit(self) -> tuple[float, str]:
+        """The timeout of a request in seconds, and the message for a timeout."""
+        turn_s, all_s = self._limits.turn_timeout_s, self._limits.case_timeout_s
+        case_s = max(all_s - self.watch.seconds, 0.0)
+        if case_s < turn_s:
+            return case_s, f"the case timed out after {words.seconds(all_s)} (`case-timeout`)"
+        return turn_s, f"the agent timed out after {words.seconds(turn_s)} (`turn-timeout`)"
+
+    def failed(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        detail: str = "",
+        retry_after_s: float | None = None,
+        trace: tuple[Json, ...] = (),
+    ) -> AgentFailed:
+        """A failure in the current turn, as an exception to raise."""
+        failure = AgentFailure(
+            kind=kind,
+            message=self._redact(message),
+            turn=self.turn,
+            detail=self._redact(detail),
+            partial=tuple(self.done),
+            retry_after_s=retry_after_s,
+            trace=trace,
+        )
+        return AgentFailed(failure)
 
 
 MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]
@@ -306,16 +372,17 @@ class AgentDriver(ABC):
     `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are
     relative to the checkout's root. A driver with options named `python` and `requirements` gets
     the settings of these names. `argument`: the option for the text after the colon of `agent:
-    name:text`. `tools`: how it handles the agent's tools. `runs_metrics`: it runs custom metrics,
-    which are Python code of the repository. `is_asked`: there is a process or an endpoint to wait
-    for. `modules`: modules of a framework, by which `evalgate init` finds agents that a Python
-    module makes; `makers`: the framework's functions and classes that make one; `parts`: what it
-    can be made of, in a module that makes none; `package`: the framework's name in the package
-    index."""
+    name:text`, and its `default`. `tools`: how it handles the agent's tools. `runs_metrics`: it
+    runs custom metrics, which are Python code of the repository. `is_asked`: there is a process or
+    an endpoint to wait for. `modules`: modules of a framework, by which `evalgate init` finds
+    agents that a Python module makes; `makers`: the framework's functions and classes that make
+    one; `parts`: what it can be made of, in a module that makes none; `package`: the framework's
+    name in the package index."""
 
     name: str
     options: type[BaseModel]
     argument: ClassVar[str] = "path"
+    default: ClassVar[str] = ""
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
@@ -363,7 +430,7 @@ class AgentDriver(ABC):
 
     def short_form(self, options: Json) -> str:
         """The text that names the agent in the setting `agent`, after the driver."""
-        return str(options.get(self.argument, ""))
+        return str(options.get(self.argument, self.default))
 
     def of_short_form(self, text: str) -> JsonObject:
         """The options for such a text."""

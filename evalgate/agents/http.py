@@ -34,18 +34,17 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, Redactor, mapped_json, member
+from evalgate.values import Environ, Json, JsonObject, mapped_json, member
 from evalgate.worker import errors
 from .base import (
     Agent,
     AgentDriver,
     AgentFailed,
-    AgentLimits,
     AgentSetting,
     Conversation,
     DriverOptions,
+    Turns,
 )
-from .conversation import Turns
 
 if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult
@@ -65,18 +64,10 @@ class EndpointTurns(Turns):
 
     who: ClassVar[str]
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        case: Case,
-        *,
-        options: HttpOptions,
-        limits: AgentLimits,
-        redact: Redactor,
-    ) -> None:
-        super().__init__(case, limits, redact)
+    def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
+        super().__init__(case, agent.limits, agent.redact)
         self._exchange = exchange
-        self._options = options
+        self._options = agent.options
 
     def begin(self) -> TurnSetup:
         """Begin the next turn, and return what the case sets for it. Raises AgentFailed if the
@@ -136,9 +127,9 @@ class AdkServerConversation(EndpointTurns):
     takes_history = False
     who = "ADK's API server"
 
-    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
+    def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
-        super().__init__(exchange, case, **more)
+        super().__init__(agent, exchange, case)
         self._url = self._options.url.rstrip("/")
         session = case.session or SessionInput()
         self._app = self._options.app_name or session.app_name or self._only_app()
@@ -224,16 +215,14 @@ class EndpointConversation(EndpointTurns):
 
     who = "an endpoint"
 
-    def __init__(self, exchange: Exchange, case: Case, **more: Any) -> None:
-        super().__init__(exchange, case, **more)
-        options = self._options
-        assert options.response is not None  # see HttpAgent
-        self._paths = {
-            name: parse_path(path) for name, path in options.response.model_dump().items() if path
-        }
+    def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
+        super().__init__(agent, exchange, case)
+        assert self._options.response is not None  # see HttpAgent
+        paths = self._options.response.model_dump().items()
+        self._paths = {name: parse_path(path) for name, path in paths if path}
         session = case.session or SessionInput()
         self._final_state: Json | None = None
-        self.takes_history = "messages" in names_in(options.request)
+        self.takes_history = "messages" in names_in(self._options.request)
         self._messages = [
             {"role": role, "content": text}
             for turn in case.history
@@ -498,36 +487,33 @@ class HttpAgent(Agent):
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         """Raises AgentFailed if a header refers to a missing variable."""
-        self._options = options
-        self._setting = setting
+        self.options = options
+        self.limits = setting.limits
+        self._environment = setting.world.environment
         self._headers: dict[str, str] = {}
         for name, value in options.headers.items():
             try:
-                self._headers[name] = with_environment(value, setting.world.environment)
+                self._headers[name] = with_environment(value, self._environment)
             except KeyError as error:
                 variable = str(error.args[0])
                 message = (
                     f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
                 )
                 raise AgentFailed(FailureKind.START.failure(message)) from None
-        self._redact = redact.redactor(setting.world.environment, self._headers.values())
+        self.redact = redact.redactor(self._environment, self._headers.values())
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A new session for each trial. Raises AgentFailed."""
-        limits = self._setting.limits
         exchange = Exchange(
-            environment=self._setting.world.environment,
+            environment=self._environment,
             headers=self._headers,
-            most_bytes=limits.output_bytes,
+            most_bytes=self.limits.output_bytes,
         )
-        options = self._options
-        is_adk = options.response is None
+        is_adk = self.options.response is None
         shape = AdkServerConversation if is_adk else EndpointConversation
         with closing(exchange):
-            conversation = shape(
-                exchange, case, options=options, limits=limits, redact=self._redact
-            )
+            conversation = shape(self, exchange, case)
             try:
                 yield conversation
             finally:
@@ -535,7 +521,7 @@ class HttpAgent(Agent):
 
     def about(self) -> Mapping[str, str]:
         """The URL without user and password, and the flavour."""
-        return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}
+        return {"url": _USER_INFO.sub("", self.options.url), "flavour": self.options.kind}
 
 
 class HttpDriver(AgentDriver):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -36,7 +35,7 @@ from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
-from evalgate.values import Environ
+from evalgate.values import Environ, grouped
 from .base import (
     Agent,
     AgentFailed,
@@ -45,8 +44,7 @@ from .base import (
     Conversation,
     folder_of,
 )
-from .pool import CommonStart
-from .python_process import PythonOptions
+from .pool import CommonStart, PythonOptions
 from .tools import toolbox
 
 TRIALS_WORTH_A_WORKER = 32
@@ -90,9 +88,7 @@ def open_agents(
     both sides, after a side's own. `judge_keys`: see `AgentVariables`. `starting`: makes the sides
     start together. `sandboxes`: of the side and of its metrics; None: everything runs with
     evalgate's rights."""
-    suites_by_agent: defaultdict[str, list[Suite]] = defaultdict(list)
-    for suite in suites:
-        suites_by_agent[suite.agent.key].append(suite)
+    suites_by_agent = grouped((suite.agent.key, suite) for suite in suites)
     starting = starting or CommonStart()
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):

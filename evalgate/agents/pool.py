@@ -1,14 +1,21 @@
-"""A pool of worker processes with a limited number of conversations in each."""
+"""A pool of worker processes with a limited number of conversations in each; and the pools of
+Python agents."""
 
 from __future__ import annotations
 
-import contextlib
+import os
 import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import Field
 
 from evalgate.model import (
     AgentDescription,
@@ -22,12 +29,22 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.values import Sentence
-from . import protocol, python_process
-from .base import Agent, AgentFailed, AgentSetting, Surroundings
-from .conversation import TraceRoom, WorkerConversation, seed_of
+from evalgate.system import git, python_env
+from evalgate.system.python_env import EnvironmentRequest, InstallFailed
+from evalgate.values import Environ, Json, Sentence
+from . import protocol
+from .base import Agent, AgentFailed, AgentSetting, DriverOptions, Surroundings, folder_of
 from .protocol import MetricResult
-from .worker_process import Launch, Phase, Questions, Worker
+from .worker_process import (
+    Launch,
+    Mail,
+    Phase,
+    Questions,
+    TraceRoom,
+    Worker,
+    WorkerConversation,
+    seed_of,
+)
 
 LEAVE_PATIENCE_S = 5.0  # for a healthy worker that is asked to end
 TRIES_TO_START = 2
@@ -47,7 +64,7 @@ class CommonStart:
         self._changed = threading.Condition()
         self._starting = 0
 
-    @contextlib.contextmanager
+    @contextmanager
     def wait(self) -> Iterator[None]:
         """Wraps a start; exits when all current starts have ended."""
         with self._changed:
@@ -101,17 +118,17 @@ class WorkerPool(Agent):
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
         self._meeting = setting.meeting
         limits = setting.limits
-        self._sessions = 1 if limits.isolate_cases else max(limits.sessions, 1)
+        self._sessions = 1 if limits.isolate_cases else limits.sessions
         # metrics call no intercepted tools and see no conversation state: one process serves all
         metrics_setting = replace(
             setting,
             limits=replace(limits, isolate_cases=False),
             tools=None,
-            meeting=contextlib.nullcontext,
+            meeting=nullcontext,
         )
         self._metrics = None if metrics is None else WorkerPool(metrics, setting=metrics_setting)
         self._launching = threading.Lock()
-        self._launch: Launch | AgentFailed | None = None
+        self._launch: Launch | None = None
         self._changed = threading.Condition()
         self._slots: list[_Slot] = []
         self._opening: list[Worker] = []
@@ -119,14 +136,13 @@ class WorkerPool(Agent):
         self._starting = 0
         self._waiting = 0
         self._failed_starts: Counter[str] = Counter()
-        self._start_failure: AgentFailure | None = None
-        self._closed = False
+        self._end: AgentFailure | None = None  # the failure of all later conversations
         self._about: Mapping[str, str] = {}
         self._description: AgentDescription | None = None
         self._surroundings: Surroundings | None = None
         self._questions = Questions()
 
-    @contextlib.contextmanager
+    @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         tools = self._setting.tools
@@ -164,28 +180,24 @@ class WorkerPool(Agent):
                 deadline = time.monotonic() + timeout_s
                 box = worker.boxes.open(Phase.METRIC)
                 message = protocol.metric(box.name, code=code, use=use, evidence=evidence)
+                answer: Mail
                 try:
                     worker.send(message, timeout_s=timeout_s)
                     # a metric has no steps before its answer
                     _, answer = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
                 except queue.Empty:
                     self._retire(slot)
+                    slow = str(Sentence("metric_slow", timeout_s))
                     # a worker that is ending has its failure before the box gets it
-                    reason = (
-                        worker.failure.message
-                        if worker.failure
-                        else Sentence("metric_slow", timeout_s)
-                    )
-                    return python_process.failed_grade(code, worker.redact(str(reason)))
+                    answer = worker.failure or FailureKind.TIMEOUT.failure(slow)
                 finally:
                     worker.boxes.close(box)
                 if isinstance(answer, MetricResult):
-                    return python_process.metric_grade(answer, code=code)
+                    return answer.grade(code)
                 # the worker's failure: a box for a metric gets nothing else
-                reason = worker.redact(getattr(answer, "message", ""))
-                return python_process.failed_grade(code, reason)
+                return protocol.failed_grade(code, worker.redact(getattr(answer, "message", "")))
         except AgentFailed as error:
-            return python_process.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
+            return protocol.failed_grade(code, error.failure.message, Reason.AGENT_FAILED)
 
     def start(self) -> None:
         """See base.Agent."""
@@ -215,7 +227,7 @@ class WorkerPool(Agent):
         if self._metrics is not None:
             self._metrics.close()
         with self._changed:
-            self._closed = True
+            self._end = _CLOSED
             slots = self._slots
             self._slots = []
             busy_workers = [*self._opening, *(slot.worker for slot in slots if slot.conversations)]
@@ -230,7 +242,7 @@ class WorkerPool(Agent):
 
     # --- places ---
 
-    @contextlib.contextmanager
+    @contextmanager
     def _slot(self, case: CaseKey | None = None) -> Iterator[_Slot]:
         """A place in a worker; all places of one for a case that was lost together with others."""
         is_alone = case in self._lost_together
@@ -269,10 +281,8 @@ class WorkerPool(Agent):
             self._waiting += 1
             try:
                 while True:
-                    if self._closed:
-                        raise AgentFailed(_CLOSED)
-                    if self._start_failure is not None:
-                        raise AgentFailed(self._start_failure)
+                    if self._end is not None:
+                        raise AgentFailed(self._end)
                     self._slots = [
                         slot
                         for slot in self._slots
@@ -286,7 +296,7 @@ class WorkerPool(Agent):
                             return slot
                     # each starting thread already has its own place
                     room_to_come = self._starting * (self._sessions - 1)
-                    may_start = len(healthy) + self._starting < max(self._setting.limits.workers, 1)
+                    may_start = len(healthy) + self._starting < self._setting.limits.workers
                     if may_start and self._waiting > room_to_come:
                         self._starting += 1
                         break
@@ -298,7 +308,7 @@ class WorkerPool(Agent):
     def _start(self, *, is_alone: bool) -> _Slot:
         with self._changed:
             meeting = self._meeting
-            self._meeting = contextlib.nullcontext
+            self._meeting = nullcontext
         worker: Worker | None = None
         try:
             with meeting():
@@ -313,11 +323,11 @@ class WorkerPool(Agent):
                 )
                 with self._changed:
                     self._opening.append(worker)
-                    is_closed = self._closed
+                    is_closed = self._end is _CLOSED
                 if is_closed:
                     worker.end(_CLOSED)
                 greeting = worker.greet()
-                if meeting is not contextlib.nullcontext:
+                if meeting is not nullcontext:
                     self._setting.world.tell_time(
                         f"time: environment {launch_time - start_time:.1f} s, import {time.monotonic() - launch_time:.1f} s"
                     )
@@ -342,9 +352,8 @@ class WorkerPool(Agent):
                 # the same message each time: reports group cases by reason
                 message = error.failure.message
                 self._failed_starts[message] += 1
-                is_final = self._failed_starts[message] >= TRIES_TO_START
-                if is_final or isinstance(self._launch, AgentFailed):
-                    self._start_failure = error.failure
+                if self._failed_starts[message] >= TRIES_TO_START:
+                    self._end = self._end or error.failure
             raise
         finally:
             # after the slot is there: never more processes than allowed
@@ -355,15 +364,155 @@ class WorkerPool(Agent):
 
     def _resolve_launch(self) -> Launch:
         with self._launching:
+            if self._end is not None:
+                raise AgentFailed(self._end)
             if self._launch is None:
                 try:
                     self._launch = self._launch_source()
                 except AgentFailed as error:
-                    self._launch = error
-            if isinstance(self._launch, AgentFailed):
-                raise AgentFailed(self._launch.failure)
+                    self._end = self._end or error.failure
+                    raise
             return self._launch
 
     def _retire(self, slot: _Slot) -> None:
         with self._changed:
             slot.is_retired = True
+
+
+# --- Python agents and custom metrics, and the Python that runs both
+# ------------------------------------------------------------------------------
+
+
+WORKER = Path(__file__).parent.parent / "worker" / "server.py"
+METRICS_WORKER = "metrics"
+"""The kind of worker that runs custom metrics; it does not load the agent's package."""
+
+ISOLATED_FLAGS = ("-I", "-S")
+"""Flags for the Python of metrics: the change cannot influence what it loads first, neither with
+environment variables nor with files."""
+
+
+class PythonOptions(DriverOptions):
+    """The Python environment of the agent; see docs/agents/environments.md."""
+
+    python: str = Field(
+        default=python_env.AUTO,
+        coerce_numbers_to_str=True,
+        description="The agent's Python: a path, a command, a version, or auto.",
+    )
+    requirements: tuple[str, ...] = Field(
+        default=(), description="Requirement files and specifiers to install."
+    )
+
+
+def environment_request(options: Json, root: Path, *, framework: str = "") -> EnvironmentRequest:
+    """The environment that an agent's options ask for, in the checkout at `root`."""
+    return EnvironmentRequest(
+        folder=folder_of(options, root),
+        root=root,
+        python=str(options.get("python") or python_env.AUTO),
+        requirements=tuple(options.get("requirements") or ()),
+        framework=framework,
+    )
+
+
+def open_pool(
+    kind: str,
+    options: PythonOptions,
+    setting: AgentSetting,
+    *,
+    framework: str,
+    hello: Json = MappingProxyType({}),
+    vouches_for_tools: bool = False,
+) -> WorkerPool:
+    """The agent, whose Python is found or created on first use; see `prepare_launch`."""
+
+    def launch(kind: str) -> Launch:
+        return prepare_launch(kind, options, setting, hello=hello, framework=framework)
+
+    return WorkerPool(
+        partial(launch, kind),
+        setting=setting,
+        metrics=partial(launch, METRICS_WORKER),
+        vouches_for_tools=vouches_for_tools,
+    )
+
+
+def prepare_launch(
+    kind: str, options: PythonOptions, setting: AgentSetting, *, hello: Json, framework: str
+) -> Launch:
+    """Find or create the agent's Python, and return the launch of a worker of this `kind` in it.
+
+    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of a worker in
+    another package. `hello`: options of the worker beside the agent's. `framework`: a module that a
+    Python on PATH must have, "" for none.
+
+    Metrics use the same Python in a sandbox of their own. Raises AgentFailed (INSTALL), also if
+    that Python is part of the commit."""
+    try:
+        request = environment_request(options.model_dump(), Path(setting.root), framework=framework)
+        interpreter = python_env.provide(request, setting.world)
+    except InstallFailed as error:
+        failure = FailureKind.INSTALL.failure(error.message, detail=error.detail)
+        raise AgentFailed(failure) from error
+    sandbox = setting.world.sandbox
+    flags: tuple[str, ...] = ()
+    if kind == METRICS_WORKER:
+        _refuse_committed(interpreter.python, setting)
+        sandbox, flags = setting.world.metrics, ISOLATED_FLAGS
+    python, worker = interpreter.python, WORKER
+    if sandbox is not None:
+        try:
+            python = sandbox.reachable_python(python)
+            worker = sandbox.reachable(WORKER.parent) / WORKER.name
+            if Path(kind).is_absolute():
+                kind = str(sandbox.reachable(Path(kind).parent) / Path(kind).name)
+        except OSError as error:
+            message = (
+                f"the agent's user cannot access {interpreter.python}, and it cannot be copied: {error}. Name a "
+                "`python` of the system (/usr/bin/python3), or make the environment with one"
+            )
+            raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
+    return Launch(
+        command=(python, *flags, str(worker), kind),
+        cwd=setting.root,
+        environment={
+            **setting.world.environment,
+            **_path_variables(interpreter.python, setting.world.environment),
+        },
+        hello={
+            **options.model_dump(exclude={"python", "requirements"}, exclude_none=True),
+            **hello,
+            "import_roots": list(interpreter.import_roots),
+        },
+        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
+        inputs=setting.inputs,
+    ).inside(sandbox)
+
+
+def _path_variables(python: str, environment: Environ) -> dict[str, str]:
+    """PATH and VIRTUAL_ENV as in the activated environment of this Python; empty without one."""
+    environment_folder = Path(python).parent.parent
+    if not (environment_folder / "pyvenv.cfg").is_file():
+        return {}
+    path = os.pathsep.join(
+        folder
+        for folder in (str(environment_folder / "bin"), environment.get("PATH", ""))
+        if folder
+    )
+    return {"PATH": path, "VIRTUAL_ENV": str(environment_folder)}
+
+
+def _refuse_committed(python: str, setting: AgentSetting) -> None:
+    """Raise AgentFailed (INSTALL) if a Python, or its environment, is part of the commit, because
+    the change could then contain the code that grades it."""
+    path = Path(python)
+    environment_folder = path.parent.parent
+    places = [environment_folder, path] if (environment_folder / "pyvenv.cfg").exists() else [path]
+    world = setting.world
+    if git.first_committed(places, Path(setting.root), world.environment, cache=world.cache):
+        message = (
+            f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
+            "the workflow, list `requirements`, or name a `python` of the machine"
+        )
+        raise AgentFailed(FailureKind.INSTALL.failure(message))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -18,24 +19,22 @@ from evalgate.model import (
     Content,
     CriterionUse,
     FailureKind,
+    Finding,
+    Grade,
     Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
     SessionInput,
     Timings,
     TrialView,
+    not_evaluated,
 )
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
 from evalgate.values import Json, JsonObject, Redactor
 from evalgate.worker.pipe import present
-from .base import (
-    CallKind,
-    Replied,
-    RunTool,
-    Surroundings,
-    ToolAnswer,
-    ToolReply,
-    Unmatched,
-)
+from .base import CallAnswer, CallKind, Surroundings, ToolReply
 
 PROTOCOL = 1
 
@@ -210,6 +209,33 @@ class MetricResult(WorkerWire):
     turns: list[float | None] = Field(default_factory=list)
     error: str | None = None
     explanation: str = ""
+
+    def grade(self, code: str) -> Grade:
+        """The grade by the metric `code`. A metric that returns NOT_EVALUATED and no score
+        abstains."""
+        if self.error is not None:
+            return failed_grade(code, self.error)
+        score = self.score
+        turns = tuple(self.turns)
+        has_abstained = self.status == "not_evaluated"
+        if score is None and has_abstained:
+            return not_evaluated(Reason.ABSTAINED, "metric_abstained", code, turns=turns)
+        is_finite = score is not None and math.isfinite(score)
+        if score is None or has_abstained or not is_finite:
+            return not_evaluated(
+                Reason.CRITERION_FAILED, "metric_answer", code, score, is_finite, turns=turns
+            )
+        return Score(
+            value=score,
+            turns=turns,
+            findings=(Finding(text=self.explanation),) if self.explanation else (),
+            passed=None if self.status is None else self.status == "passed",
+        )
+
+
+def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAILED) -> NotEvaluated:
+    """The grade of a metric that gave no answer."""
+    return not_evaluated(reason, "metric_failed", code, message)
 
 
 class ToolCallMessage(SessionWire):
@@ -399,18 +425,9 @@ def end(session: str) -> JsonObject:
     return {"type": "end", "session": session}
 
 
-def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
+def tool_response(session: str, *, call: str, answer: CallAnswer) -> JsonObject:
     """The answer to a tool_call."""
-    message: JsonObject = {"type": "tool_response", "session": session, "call": call}
-    match answer:
-        case RunTool():
-            return {**message, "run": True, "report": answer.report}
-        case Unmatched():
-            return {**message, "refused": answer.message}
-        case Replied(reply=reply):
-            return message | reply.outcome()
-        case _:
-            assert_never(answer)
+    return {"type": "tool_response", "session": session, "call": call, **answer.outcome()}
 
 
 def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:

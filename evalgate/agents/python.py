@@ -7,16 +7,13 @@ import os
 from pydantic import BaseModel, Field
 
 from evalgate.values import Json, JsonObject
-from . import python_process
 from .base import (
     Agent,
     AgentDriver,
     AgentSetting,
     DriverTools,
 )
-from .pool import WorkerPool
-from .python_process import PythonOptions
-from .worker_process import Launch
+from .pool import PythonOptions, open_pool
 
 
 class CallOptions(PythonOptions):
@@ -32,7 +29,7 @@ class CallOptions(PythonOptions):
 
 class PythonDriver(AgentDriver):
     """A pool of workers that import the callable. `framework`: the module that a Python on PATH
-    must have. `host`: see `python_process.prepare_launch`."""
+    must have. `host`: see `pool.prepare_launch`."""
 
     name = "python"
     framework = ""
@@ -45,18 +42,7 @@ class PythonDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; its Python is found or created on first use."""
         assert isinstance(options, CallOptions)
-        hello = options.model_dump(exclude={"python", "requirements"})
-
-        def launch(kind: str) -> Launch:
-            return python_process.prepare_launch(
-                kind, options, setting, hello=hello, framework=self.framework
-            )
-
-        return WorkerPool(
-            lambda: launch(self.host),
-            setting=setting,
-            metrics=lambda: launch(python_process.METRICS_WORKER),
-        )
+        return open_pool(self.host, options, setting, framework=self.framework)
 
     def short_form(self, options: Json) -> str:
         """See AgentDriver: `module:function`, below its import folder."""

@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field
 from evalgate.errors import errors_in
 from evalgate.formats import recordings
 from evalgate.model import (
-    AgentFailure,
     Case,
     Content,
     CriterionUse,
@@ -37,10 +36,12 @@ from .base import (
     Agent,
     AgentDriver,
     AgentFailed,
+    AgentLimits,
     AgentSetting,
     Conversation,
     DriverOptions,
     DriverTools,
+    Turns,
     exists,
 )
 
@@ -136,14 +137,9 @@ def _order(path: Path) -> tuple[float, str]:
     return (-float(time_match[1]) if time_match else 0.0, str(path))
 
 
-def no_recording(
-    message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()
-) -> AgentFailed:
+def no_recording(message: str) -> AgentFailed:
     """A failure because of a missing recording, as an exception to raise."""
-    failure = AgentFailure(
-        kind=FailureKind.NO_RECORDING, message=message, turn=turn, partial=partial
-    )
-    return AgentFailed(failure)
+    return AgentFailed(FailureKind.NO_RECORDING.failure(message))
 
 
 def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
@@ -195,54 +191,44 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
 
 
 def _same_questions(transcript: Transcript | None, case: Case) -> bool:
-    if (
-        transcript is None
-        or case.conversation is None
-        or len(transcript.invocations) < len(case.conversation)
-    ):
+    if transcript is None or case.conversation is None:
         return False
+    questions = [_split_content(turn.user_content) for turn in case.conversation]
     # more recorded turns do not matter
-    pairs = zip(transcript.invocations, case.conversation, strict=False)
-    return all(
-        _split_content(recorded_turn.user_content) == _split_content(turn.user_content)
-        for recorded_turn, turn in pairs
-    )
+    recorded_turns = transcript.invocations[: len(questions)]
+    return [_split_content(turn.user_content) for turn in recorded_turns] == questions
 
 
-class RecordedConversation:
+class RecordedConversation(Turns):
     """A recorded conversation, replayed turn by turn while the user's messages are the same as
-    recorded."""
+    recorded. The turns of the case's history are over."""
 
     takes_history = True
 
-    def __init__(self, transcript: Transcript, *, offset: int = 0) -> None:
-        """`offset`: the number of recorded turns that are over."""
+    def __init__(self, transcript: Transcript, case: Case, limits: AgentLimits) -> None:
+        super().__init__(case, limits, str)
         self._transcript = transcript
-        self._offset = offset
-        self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) if the user's message differs."""
-        number = self._offset + len(self._done)
+        number = len(self._case.history) + len(self.done)
+        self.turn = number + 1
         recorded_turns = self._transcript.invocations
-        replayed_turns = tuple(self._done)
         if number >= len(recorded_turns):
-            turn_count = words.counted(len(recorded_turns), "turn")
-            raise no_recording(
-                f"the recording has only {turn_count}", turn=number + 1, partial=replayed_turns
-            )
+            reason = f"the recording has only {words.counted(len(recorded_turns), 'turn')}"
+            raise self.failed(FailureKind.NO_RECORDING, reason)
         invocation = recorded_turns[number]
         recorded_message = _split_content(invocation.user_content)
         user_message = _split_content(user_content)
         if recorded_message != user_message:
             reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
-            raise no_recording(reason, turn=number + 1, partial=replayed_turns)
-        self._done.append(invocation)
+            raise self.failed(FailureKind.NO_RECORDING, reason)
+        self.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The recorded state, if the recording ends at this turn."""
-        count = self._offset + len(self._done)
+        count = len(self._case.history) + len(self.done)
         return self._transcript.final_state if count == len(self._transcript.invocations) else None
 
 
@@ -284,6 +270,7 @@ class ReplayAgent(Agent):
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
         self._root = Path(setting.root)
+        self._limits = setting.limits
         self._lock = threading.Lock()
         self._recorded: dict[Path | None, RecordedCases] = {}
 
@@ -292,7 +279,7 @@ class ReplayAgent(Agent):
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
-        yield RecordedConversation(transcript, offset=len(case.history))
+        yield RecordedConversation(transcript, case, self._limits)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Not evaluated: a replay has no environment for metrics."""
@@ -332,6 +319,7 @@ class ReplayDriver(AgentDriver):
 
     name = "replay"
     options = ReplayOptions
+    default = "."
     tools = DriverTools.NO_AGENT
     is_asked = False
 
@@ -363,10 +351,6 @@ class ReplayDriver(AgentDriver):
             return below(location)
         matches = [place] if place.is_file() else sorted(root.glob(location))
         return [os.path.relpath(path, root) for path in matches if path.is_file()]
-
-    def label(self, options: Json) -> str:
-        """The path of the recordings."""
-        return super().label({"path": ".", **options})
 
 
 def _recording_files(root: Path, text: str) -> list[Path]:

@@ -114,8 +114,7 @@ def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], graph: ImportGr
 def _is_declared(use: AgentUse, settings: Settings) -> bool:
     """True if the agent's requirements name its framework, or are unknown."""
     driver = agents.DRIVERS[use.driver]
-    place = str(settings.root / _place_of(use))
-    needs = python_needs.nearest_needs(place, str(settings.root))
+    needs = python_needs.nearest_needs(settings.root / _place_of(use), settings.root)
     text = "" if needs is None else needs.text.lower().replace("_", "-")
     names = {driver.name, *driver.modules}
     return not text or any(name.replace("_", "-") in text for name in names)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from evalgate import agents, errors
 from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
-from evalgate.agents.python_process import PythonOptions
+from evalgate.agents.pool import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
 from evalgate.config import variables
 from evalgate.config.context import Context, Watcher

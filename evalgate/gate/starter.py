@@ -19,7 +19,7 @@ from typing import Any
 from evalgate import agents, errors
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed
-from evalgate.agents.python_process import PythonOptions
+from evalgate.agents.pool import PythonOptions
 from evalgate.config import gate_file as config_gate_file, variables, yaml
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings

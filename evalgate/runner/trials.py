@@ -14,8 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from evalgate.agents.base import Agent, AgentFailed
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import Agent, AgentFailed, Stopwatch
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,

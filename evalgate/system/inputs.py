@@ -34,6 +34,7 @@ from urllib.parse import unquote_to_bytes
 
 import pathspec
 
+from evalgate.values import grouped
 from evalgate.worker.inputs import EVERYTHING, FILE, FOLDER, KINDS, NAMES, spelling
 
 GLOB = "glob"
@@ -334,10 +335,8 @@ class Snapshot:
         if kind != FOLDER:
             return ""
         if folder not in self._stems:
-            stems: dict[str, list[str]] = {}
-            for name in self._folders[folder]:
-                stems.setdefault(name.partition(".")[0], []).append(name)
-            self._stems[folder] = stems
+            names = self._folders[folder]
+            self._stems[folder] = grouped((name.partition(".")[0], name) for name in names)
         same_stem_names = self._stems[folder].get(stem.partition(".")[0], ())
         modules = [
             name

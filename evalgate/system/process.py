@@ -141,6 +141,7 @@ class _Guard:
         no guard."""
         with self._lock:
             self._groups.add(group)
+            groups = {group} if self._shell else self._groups
             if self._shell is None:
                 with suppress(OSError):
                     self._shell = subprocess.Popen(
@@ -152,9 +153,6 @@ class _Guard:
                         cwd="/",
                         start_new_session=True,
                     )
-                groups = self._groups
-            else:
-                groups = {group}
             self._tell("".join(f"+ {group_id}\n" for group_id in groups))
 
     def release(self, group: int) -> None:
@@ -205,13 +203,12 @@ def _start(
     reads_input: bool,
 ) -> subprocess.Popen[bytes]:
     """The process, in its own session, with pipes. Raises ChildStartError."""
+    if problem := _start_problem(command, cwd=cwd, environment=environment):
+        raise ChildStartError(problem)
     full_command = list(command)
     start_folder = cwd
     variables = dict(environment)
     if prefix:
-        if problem := _start_problem(command, cwd=cwd, environment=environment):
-            # otherwise the prefix's program would report it in its own words
-            raise ChildStartError(problem)
         # the prefix's programs still have our rights: the command's folder and the loader's
         # variables are set after them
         loader_variables = {
@@ -237,17 +234,11 @@ def _start(
             bufsize=0,
             start_new_session=True,
         )
-    except (OSError, ValueError, IndexError) as error:
-        problem = ""
-        if isinstance(error, FileNotFoundError):
-            problem = (
-                _start_problem(command, cwd=cwd, environment=environment)
-                or f"{command[0]}: {_NO_LOADER}"
-            )
-        name = command[0] if command else "(empty command)"
-        raise ChildStartError(
-            problem or f"{name}: {getattr(error, 'strerror', None) or error}"
-        ) from None
+    except FileNotFoundError:
+        raise ChildStartError(f"{command[0]}: {_NO_LOADER}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ChildStartError(f"{command[0]}: {reason}") from None
 
 
 _NO_LOADER = "the file exists, but its loader does not; it may be built for another system"
@@ -446,8 +437,10 @@ class Child:
         A later call can only make the end earlier."""
         moment = time.monotonic()
         self._leaving.set()
-        self._signals.append((moment + patience_s, signal.SIGTERM))
-        self._signals.append((moment + patience_s + grace_s, signal.SIGKILL))
+        self._signals += [
+            (moment + patience_s, signal.SIGTERM),
+            (moment + patience_s + grace_s, signal.SIGKILL),
+        ]
         with self._waking:
             if self._ended is None:
                 with suppress(BlockingIOError):  # a full pipe wakes as well
@@ -586,7 +579,7 @@ def run_to_end(
     timeout_s: float,
     memory_bytes: int | None = None,
     prefix: Sequence[str] = (),
-    watch: Callable[[int, str], None] | None = None,
+    watch: Callable[[int, str], None] = lambda *_: None,
     most_output: int | None = None,
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of its output.
@@ -611,8 +604,8 @@ def run_to_end(
 
     child.listen(feed)
     try:
-        ended = child.wait(timeout_s if watch is None else min(WATCH_S, timeout_s))
-        while ended is None and watch is not None and time.monotonic() - started_at < timeout_s:
+        ended = child.wait(min(WATCH_S, timeout_s))
+        while ended is None and time.monotonic() - started_at < timeout_s:
             watch(child.pid, child.stderr.text())
             ended = child.wait(WATCH_S)
         is_timed_out = ended is None

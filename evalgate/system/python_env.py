@@ -20,6 +20,7 @@ from pathlib import Path
 from evalgate.values import Environ, Log, digest_of, frozen_dataclass
 from . import http, process, python_needs, redact, seals
 from .isolation import Sandbox
+from .process import ChildStartError, Finished, run_to_end
 from .python_needs import NeedKind, Needs, PythonRule
 from .seals import Seals
 
@@ -59,8 +60,8 @@ class EnvironmentRequest:
     version or "auto". `requirements`: files and specifiers in settings. `framework`: a module that
     a Python on PATH must have; "" for none."""
 
-    folder: str
-    root: str
+    folder: Path
+    root: Path
     python: str = AUTO
     requirements: Sequence[str] = ()
     framework: str = ""
@@ -137,7 +138,7 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
     base = _ask_python(python_path, world) if python_path else _choose_python(rules, world)
     if needs is None:
         return Interpreter(python=base.python)
-    ingredients = f"{needs.kind}\0{needs.text.replace(needs.root, '')}\0{' '.join(rule.specifier for rule in rules)}"
+    ingredients = f"{needs.kind}\0{needs.text.replace(str(needs.root), '')}\0{' '.join(rule.specifier for rule in rules)}"
     try:
         python = _make_environment(needs, base, world)
     except InstallFailed as error:
@@ -169,9 +170,9 @@ def _is_named(request: EnvironmentRequest) -> bool:
     return request.python not in ("", AUTO) and _VERSION.fullmatch(request.python) is None
 
 
-def _resolve_python(python: str, root: str, world: InstallSetup) -> str:
+def _resolve_python(python: str, root: Path, world: InstallSetup) -> str:
     """A path below the checkout (or an absolute one), else a command on PATH."""
-    path = Path(root, python)
+    path = root / python
     if path.is_file():
         return str(path)
     command = shutil.which(python, path=world.environment.get("PATH"))
@@ -194,15 +195,13 @@ def _find_python(
 ) -> str:
     """The first Python that imports the framework: a `.venv` from the agent's folder up to the
     checkout's root, else PATH."""
-    folder = Path(request.folder)
-    root = Path(request.root)
-    own_pythons = filter(Path.is_file, venv_pythons(folder, root))
+    own_pythons = filter(Path.is_file, venv_pythons(request.folder, request.root))
     candidates = list(dict.fromkeys([*map(str, own_pythons), *_on_path(world)]))
     for python in candidates:
         if not request.framework or _can_import(python, request.framework, request.root, world):
             _report_misfit(python, rules, world, subject=f"the agent runs in {python},")
             return python
-    start = folder.relative_to(root).as_posix()
+    start = request.folder.relative_to(request.root).as_posix()
     condition = f"that has {request.framework}" if request.framework else "at all"
     raise InstallFailed(
         f"there is no Python {condition} for the agent. Looked for uv.lock, pyproject.toml (with [project] or "
@@ -216,16 +215,16 @@ def _on_path(world: InstallSetup) -> list[str]:
     return list(filter(None, (shutil.which(name, path=path) for name in ("python3", "python"))))
 
 
-def _can_import(python: str, module: str, root: str, world: InstallSetup) -> bool:
+def _can_import(python: str, module: str, root: Path, world: InstallSetup) -> bool:
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
-        finished = _query_python([python, "-c", code], world, cwd=root)
-    except process.ChildStartError:
+        finished = _query_python([python, "-c", code], world, cwd=str(root))
+    except ChildStartError:
         return False
     return finished.returncode == 0
 
 
-def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> process.Finished:
+def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> Finished:
     """Run a Python as the agent is run, to ask about itself. Raises ChildStartError."""
     sandbox = world.sandbox
     environment = world.environment
@@ -237,12 +236,12 @@ def _query_python(command: Sequence[str], world: InstallSetup, *, cwd: str) -> p
             message = (
                 f"{command[0]} is not accessible to the agent's user and cannot be copied: {error}"
             )
-            raise process.ChildStartError(message) from error
+            raise ChildStartError(message) from error
         command = [python, *command[1:]]
         cwd = sandbox.placed(cwd)
         environment = sandbox.environment(environment)
         prefix = sandbox.agent.prefix
-    return process.run_to_end(
+    return run_to_end(
         command, cwd=cwd, environment=environment, timeout_s=CHECK_TIMEOUT_S, prefix=prefix
     )
 
@@ -508,7 +507,7 @@ def _ask_python(base: str, world: InstallSetup) -> _PythonReport:
     """The report of a Python about itself. Raises InstallFailed."""
     try:
         finished = _query_python([base, "-c", _REPORT_CODE], world, cwd="/")
-    except process.ChildStartError as error:
+    except ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     lines = finished.stdout.text().strip().splitlines()[-5:]
     if finished.returncode != 0 or len(lines) < 5:
@@ -555,8 +554,7 @@ def _without_leftovers(needs: Needs) -> Iterator[None]:
     """Remove the files that setuptools leaves in a project when it reads metadata."""
 
     def leftovers() -> set[Path]:
-        folder = Path(needs.folder)
-        return {*folder.glob("*.egg-info"), *folder.glob("src/*.egg-info")}
+        return {*needs.folder.glob("*.egg-info"), *needs.folder.glob("src/*.egg-info")}
 
     old_folders = leftovers()
     try:
@@ -578,7 +576,7 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     if needs.kind is NeedKind.LOCK:
         selection += [part for name in groups for part in ("--group", name)]
         return [
-            *("sync", "--project", needs.folder, "--frozen", "--no-default-groups"),
+            *("sync", "--project", str(needs.folder), "--frozen", "--no-default-groups"),
             *("--no-install-project", "--no-install-workspace"),
             *(*cache_options, *selection, "--python", python),
         ]
@@ -587,7 +585,9 @@ def _command(needs: Needs, folder: Path, world: InstallSetup, *, complete: bool)
     if needs.kind is NeedKind.POETRY:
         return [*pip, *_poetry_arguments(needs, folder, world, extras=extras, groups=groups)]
     omitted_files = () if complete else needs.further_files
-    files = [part for file in needs.files if file not in omitted_files for part in ("-r", file)]
+    files = [
+        part for file in needs.files if file not in omitted_files for part in ("-r", str(file))
+    ]
     selection += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
     overrides = [text for text in needs.specifiers if text.startswith(python_needs.OVERRIDE)]
     if overrides:
@@ -613,14 +613,14 @@ def _poetry_arguments(
 ) -> Iterator[str]:
     """The arguments for requirements and constraints files of a Poetry project, written into the
     environment."""
-    project_folder = Path(needs.folder)
     try:
-        lines = python_needs.poetry_requirements(project_folder, extras=[*extras], groups=[*groups])
-        pins = [*python_needs.poetry_pins(project_folder)]
+        lines = python_needs.poetry_requirements(needs.folder, extras=[*extras], groups=[*groups])
+        pins = [*python_needs.poetry_pins(needs.folder)]
     except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # paths in the project are paths in the copy
-        lines = [line.replace(needs.root, world.sandbox.placed(needs.root)) for line in lines]
+        root = str(needs.root)
+        lines = [line.replace(root, world.sandbox.placed(root)) for line in lines]
     yield from ("-r", _written(folder, "poetry-requirements", lines))
     yield from ("-c", _written(folder, "poetry-constraints", pins))
 
@@ -629,7 +629,7 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: InstallSetup
     """Run one step of uv; return the number of packages that it reports as installed. Raises
     InstallFailed."""
     settings = {"UV_PROJECT_ENVIRONMENT": str(folder)}
-    finished = _uv(command, world, cwd=needs.folder, settings=settings)
+    finished = _uv(command, world, cwd=str(needs.folder), settings=settings)
     detail = _last_lines(finished, world.installer_environment)
     if finished.timed_out:
         raise InstallFailed(
@@ -659,9 +659,7 @@ def _cause(detail: str) -> str:
     return _COULD_NOT.sub("", sentence, count=1).replace(" : ", ": ").replace(":: ", ": ")
 
 
-def _uv(
-    command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ
-) -> process.Finished:
+def _uv(command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Environ) -> Finished:
     """Run uv as an installer, with these settings added. Raises InstallFailed if it cannot
     start."""
     import uv  # noqa: PLC0415 - as filelock
@@ -710,7 +708,7 @@ def _uv(
 
     try:
         with _installer_lock(world):
-            return process.run_to_end(
+            return run_to_end(
                 full_command,
                 cwd=cwd,
                 environment=settings,
@@ -718,11 +716,11 @@ def _uv(
                 prefix=prefix,
                 watch=watch,
             )
-    except process.ChildStartError as error:
+    except ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
 
 
-def _last_lines(finished: process.Finished, environment: Environ) -> str:
+def _last_lines(finished: Finished, environment: Environ) -> str:
     text = finished.stderr.text().strip() or finished.stdout.text().strip()
     return _without_secrets("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 

@@ -12,13 +12,16 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from evalgate.values import Json, frozen_dataclass
+
+T = TypeVar("T")
 
 EVALUATION_PARTS = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent if it has them. `adk eval` is used
@@ -67,9 +70,9 @@ class Needs:
     everything that decides the outcome, to be hashed."""
 
     kind: NeedKind
-    root: str
-    folder: str
-    files: tuple[str, ...]
+    root: Path
+    folder: Path
+    files: tuple[Path, ...]
     specifiers: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -81,17 +84,15 @@ class Needs:
         needs. These are never installed: that would write into their trees and keep old code in the
         cache."""
         is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
-        projects = [Path(file).parent for file in self.files if file.endswith("pyproject.toml")]
-        folders = [Path(self.folder)] if is_project else projects
-        folders += [
-            member for folder in folders for member in workspace_members(folder, Path(self.root))
-        ]
+        projects = [file.parent for file in self.files if file.name.endswith("pyproject.toml")]
+        folders = [self.folder] if is_project else projects
+        folders += [member for folder in folders for member in workspace_members(folder, self.root)]
         return tuple(
             str(place) for folder in folders for place in (folder / "src", folder) if place.is_dir()
         )
 
     @property
-    def further_files(self) -> tuple[str, ...]:
+    def further_files(self) -> tuple[Path, ...]:
         """The requirements.txt beside a pyproject.toml, which may contradict it."""
         return self.files[1:] if self.kind is NeedKind.PROJECT else ()
 
@@ -128,50 +129,40 @@ def packages_python(text: str) -> str:
     return next(iter(specifiers), "")
 
 
-def listed_needs(requirements: Sequence[str], root: str) -> Needs:
+def listed_needs(requirements: Sequence[str], root: Path) -> Needs:
     """The needs in settings: names of files below `root`, everything else are specifiers
     (`google-adk>=2`, `--exclude-newer=2025-06-30`)."""
-    files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
-    specifiers = [entry for entry in requirements if not _is_file(entry, root)]
-    texts = [_file_text(file, root) for file in files] + [
-        *specifiers,
-        *_local_content(specifiers, Path(root), root),
-    ]
+    files = tuple(root / entry for entry in requirements if _is_file(entry, root))
+    specifiers = tuple(entry for entry in requirements if not _is_file(entry, root))
+    texts = [_file_text(file, root) for file in files]
+    texts += [*specifiers, *_local_content(specifiers, root, root)]
     return Needs(
         kind=NeedKind.NAMED,
         root=root,
         folder=root,
-        files=tuple(str(file) for file in files),
-        specifiers=tuple(specifiers),
+        files=files,
+        specifiers=specifiers,
         text="\n".join(texts),
     )
 
 
-def nearest_needs(folder: str, root: str) -> Needs | None:
+def nearest_needs(folder: Path, root: Path) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None if not found."""
-    for place in _upward(Path(folder), Path(root)):
-        needs = _project_needs(place, Path(root))
+    for place in _upward(folder, root):
+        needs = _project_needs(place, root)
         if needs is not None:
             return needs
         file = place / "requirements.txt"
         if file.is_file():
+            text = _file_text(file, root)
             return Needs(
-                kind=NeedKind.REQUIREMENTS,
-                root=root,
-                folder=str(place),
-                files=(str(file),),
-                text=_file_text(file, root),
+                kind=NeedKind.REQUIREMENTS, root=root, folder=place, files=(file,), text=text
             )
-        text = "\n".join(
-            _text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml")
-        )
-        setup = [
-            file for name in ("setup.py", "pyproject.toml") if (file := place / name).is_file()
-        ]
+        files = [place / name for name in ("setup.py", "pyproject.toml", "setup.cfg")]
+        text = "\n".join(map(_text, files))
+        setup = next(filter(Path.is_file, files[:2]), None)
         if setup and "install_requires" in text:
-            return Needs(
-                kind=NeedKind.SETUP, root=root, folder=str(place), files=(str(setup[0]),), text=text
-            )
+            return Needs(kind=NeedKind.SETUP, root=root, folder=place, files=(setup,), text=text)
     return None
 
 
@@ -182,30 +173,38 @@ def _upward(folder: Path, root: Path) -> Iterator[Path]:
             return
 
 
+def _reach(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> list[T]:
+    """The starts and all that follows from them, each once."""
+    reached = list(dict.fromkeys(starts))
+    for start in reached:
+        reached += [follower for follower in following(start) if follower not in reached]
+    return reached
+
+
 def workspace_members(project: Path, root: Path) -> list[Path]:
     """The other members of a workspace of uv that a project needs, also for other members: their
     folders. `root`: where the search for the workspace ends."""
+    members: dict[str, Path] = {}
+
+    def needed_members(folder: Path) -> Iterator[Path]:
+        tables = _tables(folder)
+        table = _table(tables, "project")
+        extras = _table(table, "optional-dependencies")
+        groups = _table(tables, "dependency-groups")
+        for part in (table.get("dependencies"), *extras.values(), *groups.values()):
+            for name in map(_plain_name, part if isinstance(part, list) else ()):
+                if name in members:
+                    yield members[name]
+
     for top in _upward(project, root):
         workspace = _table(_tables(top), "tool", "uv", "workspace")
         if not workspace:
             continue
-        members: dict[str, Path] = {}
         with suppress(ValueError, NotImplementedError, TypeError):  # no patterns: uv reports it
             globs = (top.glob(pattern) for pattern in workspace.get("members", ()))
             for folder in (top, *itertools.chain.from_iterable(globs)):
                 members[_plain_name(_table(_tables(folder), "project").get("name"))] = folder
-        needed = [project]
-        for folder in needed:
-            tables = _tables(folder)
-            table = _table(tables, "project")
-            extras = _table(table, "optional-dependencies")
-            groups = _table(tables, "dependency-groups")
-            for part in (table.get("dependencies"), *extras.values(), *groups.values()):
-                names = map(_plain_name, part if isinstance(part, list) else ())
-                needed += [
-                    members[name] for name in names if members.get(name, project) not in needed
-                ]
-        return needed[1:]
+        return _reach([project], needed_members)[1:]
     return []
 
 
@@ -225,51 +224,51 @@ def _plain_name(requirement: Any) -> str:
 
 
 def _project_needs(place: Path, root: Path) -> Needs | None:
-    project = place / "pyproject.toml"
-    if not project.is_file():
-        return None
-    text = _text(project)
+    """The needs of a project; None if the folder's pyproject.toml only has settings of tools."""
     tables = _tables(place)
     poetry = _table(tables, "tool", "poetry")
     is_poetry = any(name in poetry for name in ("dependencies", "group", "dev-dependencies"))
-    if "project" not in tables and not is_poetry:
-        return None  # settings of tools only
-    kind = NeedKind.POETRY if is_poetry else NeedKind.PROJECT
-    file = project
-    if "project" in tables:
-        for folder in _upward(place, root):
-            lock = folder / "uv.lock"
-            if lock.is_file() and (
-                folder == place or "tool.uv.workspace" in _text(folder / "pyproject.toml")
-            ):
-                kind = NeedKind.LOCK
-                file = lock
-                text = f"{_text(lock)}\n{text}"
-                break
-    if kind is NeedKind.POETRY:
-        text = f"{_text(place / 'poetry.lock')}\n{text}"
-    # without a lock, the installer installs them in place
-    members = workspace_members(place, root) if kind is NeedKind.PROJECT else []
-    lines = [*text.splitlines(), *(f"-e {member}" for member in members)]
-    text = "\n".join((text, *_local_content(lines, place, str(root))))
+    is_standard = "project" in tables
+    if not (is_standard or is_poetry):
+        return None
+    project, requirements = place / "pyproject.toml", place / "requirements.txt"
+    lock = _lock_of(place, root) if is_standard else None
+    kind = NeedKind.LOCK if lock else NeedKind.POETRY if is_poetry else NeedKind.PROJECT
+    has_more = requirements.is_file() and (kind is NeedKind.PROJECT or not _declares(tables))
+    lines = _text(project).splitlines()
+    if kind is NeedKind.PROJECT:  # without a lock, the installer installs them in place
+        lines += [f"-e {member}" for member in workspace_members(place, root)]
+    else:
+        lines += _text(lock or place / "poetry.lock").splitlines()
+    texts = [*lines, *_local_content(lines, place, root)]
+    files: tuple[Path, ...] = (lock or project,)
     extras, groups = _evaluation_parts(tables)
-    files: tuple[str, ...] = (str(file),)
-    requirements = place / "requirements.txt"
-    if requirements.is_file() and (kind is NeedKind.PROJECT or not _declares(tables)):
+    if has_more:
         kind = NeedKind.PROJECT
-        files = (str(project), str(requirements))
-        if "project" not in tables:  # uv reads no other pyproject.toml
-            files, extras, groups = files[1:], (), ()
-        text = f"{text}\n{_file_text(requirements, str(root))}"
+        files = (project, requirements)
+        if not is_standard:  # uv reads no other pyproject.toml
+            files, extras, groups = (requirements,), (), ()
+        texts.append(_file_text(requirements, root))
     return Needs(
         kind=kind,
-        root=str(root),
-        folder=str(place),
+        root=root,
+        folder=place,
         files=files,
         extras=extras,
         groups=groups,
-        text=text,
+        text="\n".join(texts),
     )
+
+
+def _lock_of(place: Path, root: Path) -> Path | None:
+    """The uv.lock of a project, or of the workspace above it."""
+    for folder in _upward(place, root):
+        lock = folder / "uv.lock"
+        if lock.is_file() and (
+            folder == place or "tool.uv.workspace" in _text(folder / "pyproject.toml")
+        ):
+            return lock
+    return None
 
 
 def _declares(tables: Json) -> bool:
@@ -288,17 +287,10 @@ def _evaluation_parts(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     extras = {*_table(tables, "project", "optional-dependencies"), *_table(poetry, "extras")}
     groups = {*_table(tables, "dependency-groups"), *_table(poetry, "group")}
     groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()
-    default_groups = uv.get("default-groups", ())
-    evaluation_groups = {
-        *EVALUATION_PARTS,
-        *(default_groups if isinstance(default_groups, list) else ()),
-    }
-    chosen_groups = (
-        groups
-        if default_groups == "all"
-        else {name for name in groups if name in evaluation_groups}
-    )
-    return tuple(sorted(extras & {*EVALUATION_PARTS})), tuple(sorted(chosen_groups))
+    defaults = uv.get("default-groups")
+    if defaults != "all":
+        groups &= {*EVALUATION_PARTS, *(defaults if isinstance(defaults, list) else ())}
+    return tuple(sorted(extras & {*EVALUATION_PARTS})), tuple(sorted(groups))
 
 
 def _table(tables: Json, *path: str) -> Json:
@@ -318,33 +310,31 @@ def _text(file: Path) -> str:
     return raw.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
 
 
-def _is_file(entry: str, root: str) -> bool:
-    return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
+def _is_file(entry: str, root: Path) -> bool:
+    return (root / entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
 
 
-def _file_text(file: Path, root: str) -> str:
+def _present_places(path: Path) -> Iterator[Path]:
+    """The path without links if it exists; none for an invalid path or circular links, which the
+    installer reports."""
+    with suppress(OSError, ValueError, RuntimeError):
+        place = path.resolve()
+        if place.exists():
+            yield place
+
+
+def _file_text(file: Path, root: Path) -> str:
     """The text of a requirements file with the files that it includes; the installer reports a
     missing one."""
-    files: set[Path] = set()
+
+    def needed_files(file: Path) -> Iterator[Path]:
+        for match in filter(None, map(_INCLUDED.match, _text(file).splitlines())):
+            yield from _present_places(file.parent / match[1])
+
     texts: list[str] = []
-    queue = [file]
-    while queue:
-        try:
-            current_file = queue.pop(0).resolve()
-            if current_file in files or not current_file.is_file():
-                continue
-        # an invalid path, or circular links: uv reports it
-        except (OSError, ValueError, RuntimeError):
-            continue
-        files.add(current_file)
-        text = _text(current_file)
-        lines = text.splitlines()
-        texts += [text, *_local_content(lines, current_file.parent, root)]
-        queue += [
-            current_file.parent / match.group(1)
-            for line in lines
-            if (match := _INCLUDED.match(line))
-        ]
+    for path in _reach(_present_places(file), needed_files):
+        text = _text(path)
+        texts += [text, *_local_content(text.splitlines(), path.parent, root)]
     return "\n".join(texts)
 
 
@@ -352,7 +342,7 @@ LOCAL = "local: "
 """Prefix of the lines of `Needs.text` for packages installed from the checkout."""
 
 
-def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[str]:
+def _local_content(lines: Sequence[str], folder: Path, root: Path) -> Iterator[str]:
     """Digests of all local packages, and the checkout's own path if there are any.
 
     The path: another checkout needs another environment. A digest covers the files, or their names
@@ -360,30 +350,24 @@ def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[st
     if not any(pattern.search(line) for line in lines for pattern in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
-    places: set[Path] = set()
-    queue = list(_local_places(lines, folder))
-    while queue:
-        place, is_edited = queue.pop(0)
-        if place in places:
-            continue
-        places.add(place)
-        yield f"{LOCAL}{os.path.relpath(place, root)} {_digest(place, is_edited=is_edited)}"
+
+    def needed_packages(package: tuple[Path, bool]) -> Iterator[tuple[Path, bool]]:
+        place, _ = package
         for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"):
-            queue += _local_places(_text(place / name).splitlines(), place)
+            yield from _local_packages(_text(place / name).splitlines(), place)
+
+    for place, is_edited in _reach(_local_packages(lines, folder), needed_packages):
+        yield f"{LOCAL}{os.path.relpath(place, root)} {_digest(place, is_edited=is_edited)}"
 
 
-def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bool]]:
-    for line in lines:
-        for match in itertools.chain.from_iterable(
-            pattern.finditer(line) for pattern in _LOCAL_PATHS
-        ):
+def _local_packages(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bool]]:
+    """The existing places that lines name, each with True if it is used in place."""
+    for line, pattern in itertools.product(lines, _LOCAL_PATHS):
+        for match in pattern.finditer(line):
             text = unquote(match["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
-            # an invalid path, or circular links
-            with suppress(OSError, ValueError, RuntimeError):
-                path = (folder / text).resolve()
-                if path.exists():
-                    yield path, "edited" in match.groupdict()
+            for place in _present_places(folder / text):
+                yield place, "edited" in match.groupdict()
 
 
 def _digest(place: Path, *, is_edited: bool) -> str:
@@ -416,62 +400,50 @@ def _is_leftover(folder: Path) -> bool:
 # ------------------------------------------------------------------------
 
 
-def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRule, ...]:
+def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonRule, ...]:
     """The Python rules of the project: the nearest `requires-python` or similar up to the folder of
     the needs, their lock, and the nearest `.python-version`."""
-    top = (
-        Path(needs.folder)
-        if needs is not None and Path(folder).is_relative_to(needs.folder)
-        else Path(root)
-    )
+    top = needs.folder if needs and folder.is_relative_to(needs.folder) else root
     files = (
         place / name
-        for place in _upward(Path(folder), top)
+        for place in _upward(folder, top)
         for name in ("pyproject.toml", "setup.cfg", "setup.py")
     )
     rules = [*filter(None, (_required_python(file, root) for file in files))][:1]
-    if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
+    if needs and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
-        file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
+        file = needs.folder / "poetry.lock" if is_poetry else needs.files[0]
+        name = "python-versions" if is_poetry else "requires-python"
         for version_text in _LOCKED_PYTHON.findall(_text(file))[-1:]:
-            specifier = poetry_specifier(version_text) if is_poetry else version_text
-            if not any(_parts(rule.specifier) >= _parts(specifier) for rule in rules):
-                rules.append(
-                    _rule(
-                        specifier,
-                        "python-versions" if is_poetry else "requires-python",
-                        version_text,
-                        file,
-                        root,
-                    )
-                )
-    return (*rules, *_pin(Path(folder), Path(root)))
+            lock_rule = _rule(name, version_text, file, root, is_poetry=is_poetry)
+            if not any(_parts(rule) >= _parts(lock_rule) for rule in rules):
+                rules.append(lock_rule)
+    return (*rules, *_pin(folder, root))
 
 
-def _parts(specifier: str) -> set[str]:
-    return {*specifier.replace(" ", "").split(",")}
+def _parts(rule: PythonRule) -> set[str]:
+    return {*rule.specifier.replace(" ", "").split(",")}
 
 
-def _required_python(file: Path, root: str) -> PythonRule | None:
+def _required_python(file: Path, root: Path) -> PythonRule | None:
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
-        if match is None:
-            return None
-        return _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
+        return _rule("python_requires", match[1].strip(), file, root) if match else None
     tables = _tables(file.parent)
-    requirement = _table(tables, "project").get("requires-python")
-    if isinstance(requirement, str):
-        return _rule(requirement, "requires-python", requirement, file, root)
-    requirement = _table(tables, "tool", "poetry", "dependencies").get("python")
-    requirement = requirement.get("version") if isinstance(requirement, dict) else requirement
-    if isinstance(requirement, str):
-        return _rule(poetry_specifier(requirement), "python", requirement, file, root)
+    version_text = _table(tables, "project").get("requires-python")
+    if isinstance(version_text, str):
+        return _rule("requires-python", version_text, file, root)
+    dependency = _table(tables, "tool", "poetry", "dependencies").get("python")
+    version_text = dependency.get("version") if isinstance(dependency, dict) else dependency
+    if isinstance(version_text, str):
+        return _rule("python", version_text, file, root, is_poetry=True)
     return None
 
 
-def _rule(specifier: str, name: str, text: str, file: Path, root: str) -> PythonRule:
+def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = False) -> PythonRule:
     return PythonRule(
-        specifier=specifier, source=f'`{name} = "{text}"` ({os.path.relpath(file, root)})'
+        specifier=poetry_specifier(text) if is_poetry else text,
+        source=f'`{name} = "{text}"` ({os.path.relpath(file, root)})',
     )
 
 
@@ -556,25 +528,20 @@ def poetry_pins(folder: Path) -> Iterator[str]:
     """The versions in `poetry.lock`, as the lines of a constraints file.
 
     A package with several versions is left to the installer if the lock does not say when each
-    applies."""
+    applies. Raises PoetryFailed."""
     try:
-        text = (folder / "poetry.lock").read_text("utf-8")
-    except OSError:
-        return
-    try:
-        packages = tomllib.loads(text).get("package", [])
-        names = [package["name"] for package in packages]
-        sources = [package.get("source", {}).get("type", "legacy") for package in packages]
-        pins = [f"{package['name']}=={package['version']}" for package in packages]
+        packages = tomllib.loads(_text(folder / "poetry.lock")).get("package", [])
+        counts = Counter(package["name"] for package in packages)
+        for package in packages:
+            pin = f"{package['name']}=={package['version']}"
+            markers = package.get("markers")
+            if package.get("source", {}).get("type", "legacy") != "legacy":
+                continue  # a folder, a repository
+            if counts[package["name"]] == 1:
+                yield pin
+            elif markers and isinstance(markers, str):
+                yield f"{pin} ; {markers}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PoetryFailed(
             f"poetry.lock: {' '.join(str(error).split()) or type(error).__name__}"
         ) from error
-    for package, pin, source in zip(packages, pins, sources, strict=True):
-        markers = package.get("markers", "")
-        if source != "legacy":
-            continue  # a folder, a repository
-        if names.count(package["name"]) == 1:
-            yield pin
-        elif markers and isinstance(markers, str):
-            yield f"{pin} ; {markers}"

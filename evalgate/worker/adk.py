@@ -54,7 +54,7 @@ def skip_unused_services() -> None:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                sys.meta_path.insert(0, modules.Finder(partial(raise_known, name, error)))
+                sys.meta_path.insert(0, modules.Finder(raise_known, name, error))
     gc.freeze()
 
 
@@ -271,7 +271,7 @@ async def find(
         attribute = getattr(module, agent_name, None) if agent_name else None
         if attribute is not None and not isinstance(attribute, ModuleType):
             return _split_app(attribute)
-        app, agent = await _module_agent(module, closing)
+        app, agent = _split_app(await _app_or_agent(module, closing))
         if agent is not None:
             return app, find_sub_agent(agent, agent_name)
     for name in ("root_agent.yaml", "root_agent.yml"):
@@ -303,19 +303,18 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     yield package
 
 
-async def _module_agent(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
-    app: Any = getattr(module, "app", None)
-    if _is_app(app):
-        return app, app.root_agent
-    if hasattr(module, "root_agent"):
-        return _split_app(module.root_agent)
-    if hasattr(module, "get_agent_async"):
-        agent_or_pair = await _await_result(module.get_agent_async())
-        agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
-        if hasattr(stack, "aclose"):
-            closing.push_async_callback(stack.aclose)
-        return None, agent
-    return None, None
+async def _app_or_agent(module: ModuleType, closing: AsyncExitStack) -> Any:
+    """What a module has; None if nothing."""
+    app = getattr(module, "app", None)
+    if _is_app(app) or hasattr(module, "root_agent"):
+        return app if _is_app(app) else module.root_agent
+    if not hasattr(module, "get_agent_async"):
+        return None
+    agent_or_pair = await _await_result(module.get_agent_async())
+    agent, stack = agent_or_pair if isinstance(agent_or_pair, tuple) else (agent_or_pair, None)
+    if hasattr(stack, "aclose"):
+        closing.push_async_callback(stack.aclose)
+    return agent
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
@@ -522,28 +521,26 @@ class AdkSession:
 
         agent = str(self._root_agent.name)
         for number, turn in enumerate(self._start.get("history") or ()):
-            user_content = types.Content.model_validate(turn.get("user_content") or {})
-            user_content.role = "user"
-            messages = [("user", user_content)]
-            for event in (turn.get("intermediate_data") or {}).get("invocation_events") or ():
-                content = types.Content.model_validate(event.get("content") or {})
-                messages.append(
-                    (event.get("author") if event.get("author") in self._names else agent, content)
+            user_content = {**(turn.get("user_content") or {}), "role": "user"}
+            events = (turn.get("intermediate_data") or {}).get("invocation_events") or ()
+            steps = [("user", user_content)]
+            steps += [(event.get("author"), event.get("content") or {}) for event in events]
+            if turn.get("final_response"):
+                steps.append(("", turn["final_response"]))
+            for author, content_json in steps:
+                is_known = author in self._names or content_json is user_content
+                content = types.Content.model_validate(content_json)
+                await self._append(
+                    session,
+                    author if is_known else agent,
+                    content,
+                    invocation_id=f"evalgate-before-{number + 1}",
                 )
                 for part in content.parts or ():
                     call = part.function_call
-                    next_agent = (
-                        (call.args or {}).get("agent_name")
-                        if call and call.name == "transfer_to_agent"
-                        else None
-                    )
-                    agent = next_agent if next_agent in self._names else agent
-            if turn.get("final_response"):
-                messages.append((agent, types.Content.model_validate(turn["final_response"])))
-            for author, content in messages:
-                await self._append(
-                    session, author, content, invocation_id=f"evalgate-before-{number + 1}"
-                )
+                    if call and call.name == "transfer_to_agent":
+                        next_agent = (call.args or {}).get("agent_name")
+                        agent = next_agent if next_agent in self._names else agent
 
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
         from google.adk.events.event import Event
@@ -700,11 +697,9 @@ def _target(loaded: ImportedAgent, plugins: tuple[Any, ...], app_name: str) -> M
 def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     fields = {"author": event.author, "final": bool(event.is_final_response())}
-    if event.content is not None:
-        fields["content"] = dump_model(event.content)
-    for name in ("usage_metadata", "grounding_metadata"):
-        if getattr(event, name, None) is not None:
-            fields[name] = dump_model(getattr(event, name))
+    for name in ("content", "usage_metadata", "grounding_metadata"):
+        if (value := getattr(event, name, None)) is not None:
+            fields[name] = dump_model(value)
     if getattr(event, "model_version", None):  # since google-adk 1.18
         fields["model_version"] = event.model_version
     if getattr(event, "error_code", None):
@@ -715,12 +710,11 @@ def _event(event: Any) -> Message:
 
 def _usage_fields(source: Any) -> Message:
     """The tokens and the model in a model's answer or event."""
-    fields: Message = {}
-    if getattr(source, "usage_metadata", None) is not None:
-        fields["usage_metadata"] = dump_model(source.usage_metadata)
-        if getattr(source, "model_version", None):  # since google-adk 1.18
-            fields["model_version"] = source.model_version
-    return fields
+    usage = getattr(source, "usage_metadata", None)
+    if usage is None:
+        return {}
+    model = getattr(source, "model_version", None)  # since google-adk 1.18
+    return {"usage_metadata": dump_model(usage), **present(model_version=model)}
 
 
 async def prewarm() -> None:
@@ -789,7 +783,6 @@ class Host(server.Host):
     artifact_service: Any = None
 
     def __init__(self) -> None:
-        self._asks_tools = False
         self._patches = Patches()
         self.idle_threads: list[ToolThread] = []
 
@@ -817,7 +810,7 @@ class Host(server.Host):
         """Serve this agent; what to say about it."""
         from google.adk.version import __version__
 
-        tools.watch_services(loaded.root_agent, self._patches)
+        tools.guard_services(loaded.root_agent, self._patches)
         self.loaded = loaded
         self.is_traced = bool(options.get("trace"))
         self.approve = options.get("approve") or ""
@@ -840,10 +833,8 @@ class Host(server.Host):
 
     async def open(self, start: Message, session_tools: SessionTools | None) -> Any:
         """A new session."""
-        if session_tools is not None and not self._asks_tools:
+        if session_tools is not None:
             tools.ask_before_tools(self._patches)
-            tools.ask_before_listing(self.loaded.root_agent, self._patches)
-            self._asks_tools = True
         return await AdkSession(self, start).open()
 
     async def close(self) -> None:

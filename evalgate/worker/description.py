@@ -180,9 +180,10 @@ def _parameters(function: Any) -> dict[str, str]:
             continue
         annotation = parameter.annotation
         default = parameter.default
-        description = annotation if isinstance(annotation, str) else ""
-        if not isinstance(annotation, str) and annotation is not parameter.empty:
-            description = inspect.formatannotation(annotation)
+        is_text = isinstance(annotation, str)
+        description = annotation if is_text else inspect.formatannotation(annotation)
+        if annotation is parameter.empty:
+            description = ""
         if default is not parameter.empty:
             is_plain = default is None or isinstance(default, (bool, int, float, str))
             is_secret = isinstance(default, str) and _SECRET.search(f"{name}={default}")

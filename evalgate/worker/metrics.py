@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -52,9 +51,8 @@ class Host(server.Host):
         self._package = home.name
         self._roots = [*dict.fromkeys((*home.roots, *(options.get("import_roots") or ())))]
         self._packages = _packages_of(home)
-        find_home = partial(modules.find_home, home)
-        sys.meta_path[:0] = [modules.Finder(self._find), modules.Finder(find_home)]
-        sys.meta_path.append(modules.Finder(partial(modules.find_agent, home)))
+        sys.meta_path[:0] = [modules.Finder(self._find), modules.Finder(modules.find_home, home)]
+        sys.meta_path.append(modules.Finder(modules.find_agent, home))
         # after the installed packages: a file of the repository cannot take the name of a package
         sys.path.extend(self._roots)
         return {"framework": "metrics"}
@@ -108,7 +106,7 @@ def _home_of_callable(options: Message, root: str) -> modules.Home:
 
 def _packages_of(home: modules.Home) -> dict[str, str]:
     """The folders of the agent's package and its parent packages, by name."""
-    folder = home.folder or os.path.dirname(home.file or "")
+    folder = home.own_folder
     name_parts = home.name.split(".") if home.folder else home.name.split(".")[:-1]
     packages = {}
     while name_parts:

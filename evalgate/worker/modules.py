@@ -47,14 +47,11 @@ def locate(path: str, root: str) -> Home:
     stem, _ = os.path.splitext(place)
     if os.path.isfile(place) and os.path.basename(stem) in ("__init__", "agent", "root_agent"):
         place = os.path.dirname(place)
-    if not os.path.isdir(place) and not os.path.isfile(place):
-        raise FileNotFoundError(f"there is neither a folder nor a file {path!r} in the checkout")
     is_folder = os.path.isdir(place)
-    file, stem = (
-        (os.path.join(place, "__init__.py"), place)
-        if is_folder
-        else (place, os.path.splitext(place)[0])
-    )
+    if not is_folder and not os.path.isfile(place):
+        raise FileNotFoundError(f"there is neither a folder nor a file {path!r} in the checkout")
+    stem = place if is_folder else stem
+    file = os.path.join(place, "__init__.py") if is_folder else place
     import_root, name = _module_name(stem, root)
     return Home(
         name=name,
@@ -163,22 +160,23 @@ def import_home(home: Home) -> ModuleType:
     """Import the agent's package (or file) and let every alias mean it. Raises the errors of its
     code."""
     add_folders(home.roots)
-    sys.meta_path.insert(0, Finder(partial(find_home, home)))
+    sys.meta_path.insert(0, Finder(find_home, home))
     folder_name = os.path.basename(home.own_folder)
     if _is_name_taken(folder_name, home.own_folder):
         # the installed package with the same name as the agent's folder
         sys.meta_path.insert(
             0, Finder(lambda name: _installed(name) if name == folder_name else None)
         )
-    sys.meta_path.append(Finder(partial(find_agent, home)))
+    sys.meta_path.append(Finder(find_agent, home))
     return importlib.import_module(home.name)
 
 
 class Finder:
-    """Finds modules by a function that gets their full name, and returns None for others."""
+    """Finds modules by a function that gets these arguments and the full name, and returns None for
+    others."""
 
-    def __init__(self, find: Callable[[str], ModuleSpec | None]) -> None:
-        self._find = find
+    def __init__(self, find: Callable[..., ModuleSpec | None], *arguments: Any) -> None:
+        self._find = partial(find, *arguments)
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
+import importlib.util
 import inspect
+import io
 import os
+import re
+import sys
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout, suppress
+from contextvars import ContextVar
 from typing import Any
 
-from . import errors, modules, server, terminal
+from . import errors, modules, server
 from .pipe import Emit, Message
 from .tools import SessionTools, Tools
 
@@ -38,10 +46,8 @@ def signature_of(callee: Any) -> tuple[list[str], bool]:
         parameters = parameters[1:]
     takes_text = bool(parameters) and parameters[0].name not in ARGUMENTS
     keywords = []
-    for index, parameter in enumerate(parameters):
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (
-            takes_text and index == 0
-        ):
+    for parameter in parameters[1:] if takes_text else parameters:
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if parameter.name in ARGUMENTS:
             keywords.append(parameter.name)
@@ -207,29 +213,20 @@ class Recorder:
             raise TypeError(
                 "each item of tool_calls must be a dict with a name and optionally args, id and response"
             )
-        call_fields = {
-            key: call[key] for key in ("id", "name", "args") if call.get(key) is not None
-        }
-        self.event({"tool_call": {"args": {}, **call_fields}})
-        if call.get("response") is not None:
-            call_identity = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
-            response = (
-                call["response"]
-                if isinstance(call["response"], dict)
-                else {"result": call["response"]}
-            )
-            self.event({"tool_response": {**call_identity, "response": response}})
+        keys = ("id", "name", "args", "response")
+        fields = {key: call[key] for key in keys if call.get(key) is not None}
+        response = fields.pop("response", None)
+        self.event({"tool_call": {"args": {}, **fields}})
+        if response is not None:
+            fields.pop("args", None)
+            response = response if isinstance(response, dict) else {"result": response}
+            self.event({"tool_response": {**fields, "response": response}})
 
 
 def _parts(event: Message) -> list[Message]:
-    parts: list[Message] = []
-    if event.get("tool_call"):
-        parts.append({"function_call": event["tool_call"]})
-    if event.get("tool_response"):
-        parts.append({"function_response": event["tool_response"]})
-    if event.get("text"):
-        parts.append({"text": str(event["text"])})
-    return parts
+    names = (("tool_call", "function_call"), ("tool_response", "function_response"))
+    parts = [{name: event[key]} for key, name in names if event.get(key)]
+    return [*parts, {"text": str(event["text"])}] if event.get("text") else parts
 
 
 def _refuse_unknown(fields: Message, valid_keys: frozenset[str], verb: str) -> None:
@@ -272,7 +269,7 @@ class Host(server.Host):
         try:
             if call.endswith(PROGRAM):
                 self.sessions = 1
-                self._callee = terminal.answering(call.removesuffix(PROGRAM))
+                self._callee = answering(call.removesuffix(PROGRAM))
             else:
                 self._callee = find(call)
             self._signature = signature_of(self._callee)
@@ -325,3 +322,84 @@ def attribute(call: str) -> Any:
             raise AttributeError(f"{module_name} has no {path!r}")
         target = getattr(target, name)
     return target
+
+
+# --- programs: what they ask of the person at their terminal, `input()` and an argument ---
+
+
+TYPIST: ContextVar[Callable[[], str] | None] = ContextVar("evalgate_typist", default=None)
+"""Gives the texts that are typed in this context."""
+
+_ARGUMENT = re.compile(
+    r"\bargv\[1|\badd_argument\(\s*[\"'][^\"'-](?![^)]*nargs=[\"'][?])"
+    r"|\bclick\.argument\((?![^)]*required=False)|\btyper\.Argument\("
+)
+
+
+class ProgramEnded(BaseException):
+    """Ends a program. It is no Exception, because programs catch these."""
+
+
+def serve_input() -> None:
+    """Have a context's typist answer `input()`."""
+    if hasattr(builtins.input, "has_typist"):
+        return
+    ask = builtins.input
+
+    def typed(*arguments: Any) -> str:
+        typist = TYPIST.get()
+        return ask(*arguments) if typist is None else typist()
+
+    typed.has_typist = True  # type: ignore[attr-defined]  # marks it
+    builtins.input = typed
+
+
+def takes_argument(module: str) -> bool:
+    """True if a module, by its source, requires an argument that is no option, or reads
+    `sys.argv[1]`. Raises ModuleNotFoundError."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(name=module)
+    with open(spec.origin, encoding="utf-8", errors="replace") as file:
+        return _ARGUMENT.search(file.read()) is not None
+
+
+def run_program(module: str, typist: Callable[[], str], *, has_argument: bool) -> None:
+    """Run a module as a program to which `typist` types, until it ends or the typist ends it.
+    Raises the program's errors and its SystemExit."""
+    import runpy
+
+    TYPIST.set(typist)
+    sys.argv[1:] = [typist()] if has_argument else []
+    with suppress(ProgramEnded):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def answering(module: str) -> Callable[[str], str]:
+    """A function that runs a module as a program to which the text is typed, until it asks again,
+    and returns what it prints."""
+    serve_input()
+    has_argument = takes_argument(module)
+
+    def answer(text: str) -> str:
+        texts = [text]
+
+        def typist() -> str:
+            if not texts:
+                raise ProgramEnded
+            return texts.pop()
+
+        output = io.StringIO()
+        try:
+            with redirect_stdout(output):
+                run_program(module, typist, has_argument=has_argument)
+        except SystemExit as end:
+            if end.code:
+                raise RuntimeError(
+                    f"{module} ended with {end.code!r}: {output.getvalue()}"
+                ) from end
+        if texts:
+            raise RuntimeError(f"{module} asked for no text")
+        return output.getvalue().strip()
+
+    return answer

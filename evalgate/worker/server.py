@@ -179,14 +179,11 @@ class TurnWatch:
             if request is None:
                 continue
             config = request.config
-            details: Message = {"name": author}
-            if instructions := getattr(config, "system_instruction", None):
-                details["instructions"] = (
-                    instructions if isinstance(instructions, str) else str(instructions)
-                )
-            if tools := getattr(config, "tools", None):
-                details["tool_declarations"] = [declaration(tool) for tool in tools]
-            agents.append(details)
+            details = pipe.present(
+                instructions=str(getattr(config, "system_instruction", None) or ""),
+                tool_declarations=list(map(declaration, getattr(config, "tools", None) or ())),
+            )
+            agents.append({"name": author, **details})
         return agents
 
 

@@ -10,6 +10,7 @@ import copy
 import inspect
 import sys
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
@@ -291,18 +292,18 @@ def _action_fields(actions: Any) -> Message:
 def _effects_of(old_actions: Message, actions: Any) -> Message:
     """The effects of a call besides its answer: the changed state, and the flags to transfer,
     escalate or end the turn."""
+    new_actions = _action_fields(actions)
     old_state = old_actions["state_delta"]
     absent = object()
     changed_state = {
         key: to_json(value)
-        for key, value in actions.state_delta.items()
+        for key, value in new_actions["state_delta"].items()
         if old_state.get(key, absent) != value
     }
-    flags = {name: getattr(actions, name, None) for name in FLAGS}
     changed_flags = {
-        name: value
-        for name, value in flags.items()
-        if value is not None and value != old_actions[name]
+        name: new_actions[name]
+        for name in FLAGS
+        if new_actions[name] not in (None, old_actions[name])
     }
     return {**present(state_delta=changed_state), **changed_flags}
 
@@ -351,28 +352,23 @@ REMOTE_TOOLSETS = frozenset(
 LIST_TOOLS = "list_tools"
 
 
-def ask_before_listing(root_agent: Any, patches: Patches) -> None:
-    """Put a question before `get_tools` of every remote toolset in the tree of agents."""
-    names: dict[str, int] = {}
-    for toolset in services(root_agent):
-        kind = type(toolset).__name__
-        if not is_of_class(toolset, *REMOTE_TOOLSETS):
-            continue
-        names[kind] = names.get(kind, 0) + 1
-        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}", patches)
-
-
-def watch_services(root_agent: Any, patches: Patches) -> None:
+def guard_services(root_agent: Any, patches: Patches) -> None:
     """Fail the turn (errors.ServiceDown) if a toolset cannot list its tools or a remote agent does
-    not answer: without them it would be another agent."""
+    not answer: without them it would be another agent. Put a question before the listing of a
+    remote toolset."""
+    counts: Counter[str] = Counter()
     for service in services(root_agent):
-        name = type(service).__name__
+        kind = type(service).__name__
         address = errors.address_of(service)
-        service_name = f"{name} at {address}" if address else name
-        if hasattr(service, "get_tools"):
-            _watch_listing(service, service_name, patches)
-        else:
-            _watch_answers(service, service_name, patches)
+        service_name = f"{kind} at {address}" if address else kind
+        if not hasattr(service, "get_tools"):
+            _guard_answers(service, service_name, patches)
+            continue
+        listing_name = ""
+        if is_of_class(service, *REMOTE_TOOLSETS):
+            counts[kind] += 1
+            listing_name = kind if counts[kind] == 1 else f"{kind} {counts[kind]}"
+        _guard_listing(service, service_name, listing_name, patches)
 
 
 def is_of_class(value: Any, *class_names: str) -> bool:
@@ -391,19 +387,30 @@ def services(root_agent: Any) -> list[Any]:
     return list({id(member): member for member in members}.values())
 
 
-def _watch_listing(toolset: Any, service_name: str, patches: Patches) -> None:
+def _guard_listing(toolset: Any, service_name: str, listing_name: str, patches: Patches) -> None:
     original = toolset.get_tools
 
-    async def get_tools(*args: Any, **options: Any) -> Any:
+    async def list_tools(*args: Any, **options: Any) -> Any:
         try:
             return await original(*args, **options)
         except Exception as error:
             raise errors.ServiceDown(service_name, "its tools", error) from error
 
+    async def get_tools(*args: Any, **options: Any) -> Any:
+        session_tools = CURRENT.get()
+        if session_tools is None or not listing_name:
+            return await list_tools(*args, **options)
+        listing = session_tools.listings.get(listing_name)
+        if listing is None:
+            listing = session_tools.listings[listing_name] = await _ask_for_listing(
+                session_tools, listing_name, lambda: list_tools(*args, **options)
+            )
+        return list(listing)
+
     patches.set(toolset, "get_tools", get_tools)
 
 
-def _watch_answers(agent: Any, service_name: str, patches: Patches) -> None:
+def _guard_answers(agent: Any, service_name: str, patches: Patches) -> None:
     original = agent._run_async_impl  # noqa: SLF001 - both a sub-agent and a tool answer here
 
     async def run(context: Any) -> Any:
@@ -413,23 +420,6 @@ def _watch_answers(agent: Any, service_name: str, patches: Patches) -> None:
             yield event
 
     patches.set(agent, "_run_async_impl", run)
-
-
-def _guard_toolset(toolset: Any, name: str, patches: Patches) -> None:
-    original = toolset.get_tools
-
-    async def get_tools(readonly_context: Any = None) -> list[Any]:
-        session_tools = CURRENT.get()
-        if session_tools is None:
-            return list(await original(readonly_context))
-        listing = session_tools.listings.get(name)
-        if listing is None:
-            listing = session_tools.listings[name] = await _ask_for_listing(
-                session_tools, name, lambda: original(readonly_context)
-            )
-        return list(listing)
-
-    patches.set(toolset, "get_tools", get_tools)
 
 
 async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -33,8 +32,9 @@ class Recorder:
         self._free_characters = ROOM
         self._sizes: dict[tuple[int, str], int] = {}
         self._left_out_count = 0
-        self._open_calls: dict[Any, tuple[int, float, str, Any, LastRequest | None]] = {}
-        self._last_requests: dict[str, LastRequest] = {}
+        self._open_calls: dict[Any, tuple[int, float, str, Any, Message | None]] = {}
+        self._last_requests: dict[str, tuple[int, Message]] = {}
+        """By agent: the number of the entry, and the request as it is known."""
 
     def event(self, event: Any, *, at: float) -> None:
         """Report an event of the agent. `at`: seconds since the turn's start."""
@@ -62,20 +62,11 @@ class Recorder:
         """Report the start of a model call or a tool call. Callbacks of the agent may still change
         the `request`."""
         entry = {"kind": kind, "agent": agent, **fields, "at": self._elapsed()}
-        previous = self._last_requests.get(agent)
+        _, previous = self._last_requests.get(agent, (0, None))
         if request is not None:
-            current_request = _request(request)
-            entry["request"] = _changes(
-                current_request,
-                previous.last if previous else None,
-                previous.first if previous else None,
-            )
-            self._last_requests[agent] = LastRequest(
-                self._entry_count,
-                request=entry["request"],
-                first=current_request,
-                last=current_request,
-            )
+            known_request = _request(request)
+            entry["request"] = _changes(known_request, previous)
+            self._last_requests[agent] = (self._entry_count, known_request)
         if (number := self._add(entry)) is not None:
             self._open_calls[kind, key] = (number, entry["at"], agent, request, previous)
 
@@ -85,13 +76,13 @@ class Recorder:
             return
         number, begun_at, agent, request, previous = self._open_calls[kind, key]
         fields: Message = {"s": round(self._elapsed() - begun_at, 3)}
-        record = self._last_requests.get(agent)
+        last_number, known_request = self._last_requests.get(agent, (None, None))
         # a later request of the agent does not build on it
-        if request is not None and record is not None and record.number == number:
-            record.last = _request(request)
-            changes = _changes(record.last, previous.last if previous else None)
-            if changes != record.request:
-                fields["request"] = record.request = changes
+        if request is not None and last_number == number:
+            sent_request = _request(request)
+            if sent_request != known_request:
+                self._last_requests[agent] = (number, sent_request)
+                fields["request"] = _changes(sent_request, previous)
         if response is not None:
             fields["response"] = dump_model(response)
         if error is not None:
@@ -129,17 +120,6 @@ class Recorder:
         return round(time.monotonic() - self._start_time, 3)
 
 
-@dataclass
-class LastRequest:
-    """An agent's last request: the number of its entry, the reported part, its first form and the
-    sent form."""
-
-    number: int
-    request: Message
-    first: Message
-    last: Message
-
-
 def _request(request: Any) -> Message:
     """The model of a request, its instructions, its settings and the conversation, without the
     address and the headers."""
@@ -161,12 +141,9 @@ def _request(request: Any) -> Message:
     }
 
 
-def _changes(
-    request: Message, previous_request: Message | None, config_before: Message | None = None
-) -> Message:
+def _changes(request: Message, previous_request: Message | None) -> Message:
     """What is new in a request since the one before of the same agent. `same`: so many contents are
-    those of that one; what is not said at all is, too. `config_before`: what that one was when it
-    was as young as this one."""
+    those of that one; what is not said at all is, too."""
     if previous_request is None:
         return request
     pairs = zip(previous_request["contents"], request["contents"], strict=False)
@@ -174,9 +151,10 @@ def _changes(
     shared_count = len(list(same_pairs))
     if not shared_count:
         return request
-    config_request = config_before or previous_request
     changed_fields = {
-        name: request[name] for name in ("model", "config") if request[name] != config_request[name]
+        name: request[name]
+        for name in ("model", "config")
+        if request[name] != previous_request[name]
     }
     return {**changed_fields, "same": shared_count, "contents": request["contents"][shared_count:]}
 

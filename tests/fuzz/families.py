@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.agents import protocol
-from evalgate.agents.tools import cassette
+from evalgate.agents.tools import toolbox
 from evalgate.config import load
 from evalgate.criteria import (
     final_response_match_v2,
@@ -569,14 +569,14 @@ def _calibration() -> bytes:
 
 
 def _read_cassette(data: bytes) -> None:
-    with suppress(cassette.CassetteError):
-        entries = cassette.parse_cassette(_text(data, "c.json"))
-        cassette.render_cassette(entries, suite="s", case="c")
+    with suppress(toolbox.CassetteError):
+        entries = toolbox.parse_cassette(_text(data, "c.json"))
+        toolbox.render_cassette(entries, suite="s", case="c")
         for entry in entries:
             for other in entries[:5]:
-                cassette.difference(entry.args, other.args)
-                cassette.matches(entry.args, other.args)
-                cassette.matches(entry.response, "a" * 3000)
+                toolbox.difference(entry.args, other.args)
+                toolbox.matches(entry.args, other.args)
+                toolbox.matches(entry.response, "a" * 3000)
 
 
 def _cassettes() -> list[bytes]:

@@ -34,7 +34,7 @@ exchange = http.Exchange(environment=environment, headers={}, most_bytes=10_000)
 print(exchange.request("GET", f"{url}/simple/sunshine/", timeout_s=30).status)
 world = InstallSetup(environment={"PATH": environment["PATH"], "HOME": folder}, cache=f"{folder}/cache",
               install_environment=environment)
-request = EnvironmentRequest(folder=folder, root=folder, python=sys.executable,
+request = EnvironmentRequest(folder=Path(folder), root=Path(folder), python=sys.executable,
                              requirements=("sunshine==1.0",))
 python = python_env.provide(request, world).python
 print(len([*Path(python).parent.parent.rglob("sunshine*.pyc")]))

@@ -10,7 +10,7 @@ import pytest
 from builders import gated_repository, repositories
 from builders.repositories import ENVIRON, git
 
-from evalgate.agents import python_process
+from evalgate.agents import pool
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
@@ -120,8 +120,8 @@ def test_git_is_not_asked_about_a_metrics_python_in_the_cache(checkout: Path) ->
     world = InstallSetup(environment=ENVIRON, cache=str(cache))
     setting = AgentSetting(root=str(checkout), world=world)
     with Watch(checkout) as watch:
-        options = python_process.PythonOptions(python=str(python))
-        launch = python_process.prepare_launch("metrics", options, setting, hello={})
+        options = pool.PythonOptions(python=str(python))
+        launch = pool.prepare_launch("metrics", options, setting, hello={}, framework="")
         assert [path for path in watch.accessed_paths() if path.startswith(".git")] == []
     assert str(python) in launch.command
 
@@ -139,10 +139,14 @@ def test_a_way_through_the_cache_leads_to_a_committed_python(
         python = cache / "env/bin/python"
         python.symlink_to(checkout / "kept/python")
     world = InstallSetup(environment=ENVIRON, cache=str(cache))
-    options = python_process.PythonOptions(python=str(python))
+    options = pool.PythonOptions(python=str(python))
     with pytest.raises(AgentFailed, match="part of the commit"):
-        python_process.prepare_launch(
-            "metrics", options, AgentSetting(root=str(checkout), world=world), hello={}
+        pool.prepare_launch(
+            "metrics",
+            options,
+            AgentSetting(root=str(checkout), world=world),
+            hello={},
+            framework="",
         )
 
 

@@ -48,7 +48,7 @@ class Place:
         }
 
     def provide(self, **wanted) -> python_env.Interpreter:
-        given = {"folder": str(self.agent), "root": str(self.root), **wanted}
+        given = {"folder": self.agent, "root": self.root, **wanted}
         return python_env.provide(EnvironmentRequest(**given), self.world())
 
     def world(self, key: bytes = b"") -> InstallSetup:
@@ -312,7 +312,7 @@ def test_what_an_earlier_commit_left_in_an_environment_is_never_run(
 ) -> None:
     place.installers["UV_COMPILE_BYTECODE"] = "1"
     wanted = EnvironmentRequest(
-        folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",)
+        folder=place.agent, root=place.root, requirements=("sunshine==1.0",)
     )
     python = python_env.provide(wanted, place.world(key)).python
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
@@ -346,7 +346,7 @@ def test_what_an_earlier_commit_left_in_an_environment_is_never_run(
 
 def test_an_environment_that_somebody_without_the_key_sealed_is_made_again(place: Place) -> None:
     wanted = EnvironmentRequest(
-        folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",)
+        folder=place.agent, root=place.root, requirements=("sunshine==1.0",)
     )
     folder = Path(python_env.provide(wanted, place.world(KEY)).python).parent.parent
     # without a key of its own a gate believes what a gate with one has sealed
@@ -375,7 +375,7 @@ def test_a_run_of_an_agent_leaves_its_environment_as_it_was(place: Place) -> Non
 def test_an_environment_is_compared_once_a_run(place: Place) -> None:
     """Agents of the run may be at work in it."""
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
-    wanted, world = EnvironmentRequest(folder=str(place.agent), root=str(place.root)), place.world()
+    wanted, world = EnvironmentRequest(folder=place.agent, root=place.root), place.world()
     folder = Path(python_env.provide(wanted, world).python).parents[1]
     (folder / SITE / "data.db").touch()
     place.log.clear()
@@ -390,7 +390,7 @@ def test_an_installation_that_fails_leaves_no_environment_that_a_later_agent_of_
     place: Place,
 ) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
-    wanted, world = EnvironmentRequest(folder=str(place.agent), root=str(place.root)), place.world()
+    wanted, world = EnvironmentRequest(folder=place.agent, root=place.root), place.world()
     folder = Path(python_env.provide(wanted, world).python).parents[1]
     shutil.rmtree(folder / "bin")
     place.installers["UV_DEFAULT_INDEX"] = "file:///nowhere"
@@ -406,8 +406,8 @@ def test_a_downloaded_python_is_compared_as_well(place: Place, tmp_path: Path) -
     settings = {"UV_PYTHON_DOWNLOADS_JSON_URL": str(mirror(tmp_path / "mirror")), "UV_OFFLINE": "1"}
     place.installers |= settings | {"UV_PYTHON_PREFERENCE": "only-managed"}
     wanted = EnvironmentRequest(
-        folder=str(place.agent),
-        root=str(place.root),
+        folder=place.agent,
+        root=place.root,
         requirements=("sunshine==1.0",),
         python=VERSION,
     )

@@ -569,8 +569,8 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
                 sandbox=side,
             )
             wanted = EnvironmentRequest(
-                folder=str(repository),
-                root=str(repository),
+                folder=repository,
+                root=repository,
                 python=PYTHON,
                 requirements=("./hooked",),
             )
@@ -666,7 +666,7 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(
             sandbox=side,
         )
         python = python_env.provide(
-            EnvironmentRequest(folder=str(repository), root=str(repository)), world
+            EnvironmentRequest(folder=repository, root=repository), world
         ).python
         said = (
             run(side, python, "-c", "import hooked, sys; print(sys.base_prefix)")
@@ -724,7 +724,7 @@ def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_seal
             log=log.append,
             sandbox=side,
         )
-        wanted = EnvironmentRequest(folder=str(repository), root=str(repository))
+        wanted = EnvironmentRequest(folder=repository, root=repository)
         looking = threading.Thread(target=python_env.provide, args=(wanted, world))
         looking.start()
         while not (side.installer.home / "tmp/looking").exists():

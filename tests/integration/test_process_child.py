@@ -96,7 +96,8 @@ def test_what_was_said_on_standard_error_first_is_heard_first() -> None:
         (["ls"], "/no/such/folder", "the folder /no/such/folder does not exist"),
         (["/etc/passwd"], "/", "/etc/passwd: Permission denied"),
         ([], "/", "(empty command)"),
-        (["a\0b"], "/", "embedded null byte"),
+        (["a\0b"], "/", "command not found"),
+        (["ls", "a\0b"], "/", "embedded null byte"),
     ],
 )
 def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, words: str) -> None:

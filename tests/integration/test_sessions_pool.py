@@ -276,7 +276,7 @@ def test_faults_all_over_leave_every_other_trial_right() -> None:
 
 
 def test_the_seed_is_the_trials_own_and_always_the_same() -> None:
-    from evalgate.agents.conversation import seed_of
+    from evalgate.agents.worker_process import seed_of
 
     assert seed_of(key("a"), seed=1) == seed_of(key("a"), seed=1)
     assert len({seed_of(key(name), seed=seed) for name in "abc" for seed in range(3)}) == 9

@@ -1,29 +1,552 @@
-"""The sources of the agents' tool answers in a run, and the problems of their files."""
+"""The tool calls of agents: recorded in cassettes, replayed from them, or answered by mock rules.
+
+A cassette has the tool calls of one case and their results, as a file that people review."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import itertools
+import json
 import os
+import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, ValidationError, model_validator
 
 from evalgate import agents, errors
-from evalgate.agents.base import DriverTools, ToolMode
-from evalgate.config import places
-from evalgate.config.gate_file import ToolsRule
+from evalgate.agents.base import (
+    CallAnswer,
+    CallKind,
+    DriverTools,
+    PendingCall,
+    ToolError,
+    ToolFile,
+    ToolMode,
+    ToolReply,
+)
+from evalgate.config import places, yaml
+from evalgate.config.gate_file import ToolsRule, short_form
 from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, UnavailableError
-from evalgate.model import Case, CaseKey, Suite, TrialKey, TurnSetup
+from evalgate.model import (
+    Case,
+    CaseKey,
+    Suite,
+    ToolCall,
+    TrialKey,
+    TurnSetup,
+    call_diff,
+    json_match,
+    shapes,
+)
+from evalgate.model.json_match import Matcher
 from evalgate.system import redact as system_redact
 from evalgate.system.files import new_file
 from evalgate.text import words
-from evalgate.values import Environ, Redactor
-from . import cassette, mocks as tools_mocks
-from .cassette import Calls, CassetteError
-from .mocks import ConversationTools, MockFile, MockReading, MockRules
+from evalgate.values import (
+    Environ,
+    Json,
+    JsonObject,
+    Redactor,
+    canonical_text,
+    digest_of,
+    frozen_dataclass,
+    mapped_json,
+    mapped_texts,
+    matches_any,
+)
+
+VERSION = 1
+MAX_EXACT_FLOAT = 2.0**53
+"""Below it a float represents every whole number exactly."""
+MAX_LEVELS = 150
+"""Levels of nested objects and lists in a cassette."""
+MAX_LISTED = 4
+"""Names in a message."""
+NAME_LENGTH = 80
+SUFFIXES = (".evalset.json", ".test.json", ".json", ".jsonl", ".yaml", ".yml")
+RESERVED_NAMES = frozenset({"test_config", "test-config"})
+"""File names that mean something else in a folder of evaluation files."""
+REDACTED = "***"
+
+
+def args_text(args: Json) -> str:
+    """Arguments as one text, with sorted keys. Whole numbers are equal however they are written
+    (2.0 is 2)."""
+    return canonical_text(mapped_json(args, _whole_as_integer))
+
+
+def matches(recorded: Any, actual: Any) -> bool:
+    """True if two values are equal. `***` in a recorded text matches any removed text."""
+    if isinstance(recorded, str) and REDACTED in recorded:
+        return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
+    if isinstance(recorded, Mapping):
+        return (
+            isinstance(actual, Mapping)
+            and recorded.keys() == actual.keys()
+            and all(matches(member, actual[key]) for key, member in recorded.items())
+        )
+    if isinstance(recorded, list | tuple):
+        return (
+            isinstance(actual, list | tuple)
+            and len(recorded) == len(actual)
+            and all(
+                matches(recorded_member, member)
+                for recorded_member, member in zip(recorded, actual, strict=True)
+            )
+        )
+    # as arguments, so that 2 equals 2.0
+    return args_text({"": recorded}) == args_text({"": actual})
+
+
+def _has_pieces(pieces: Sequence[str], text: str) -> bool:
+    """True if a text consists of the pieces in this order, with any text between them."""
+    prefix, *inner_pieces, suffix = map(re.escape, pieces)
+    # the first place of a piece leaves the most room for the others: no other place is tried
+    inner_patterns = (f"(?>.*?{piece})" for piece in inner_pieces)
+    pattern = "".join((prefix, *inner_patterns, ".*", suffix))
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+def _whole_as_integer(value: Any) -> Any:
+    """A whole float as an integer; other values are unchanged."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_FLOAT
+    return int(value) if is_whole else value
+
+
+def spell_call(tool: str, args: Json) -> str:
+    """A call such as `get_weather(city="Paris")`, in backticks."""
+    return f"`{call_diff.spell(ToolCall(name=tool, args=args))}`"
+
+
+def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
+    """The recorded arguments with the fewest differences; the first if several have the fewest."""
+    return min(
+        recorded, key=lambda candidate: len(list(changed_args(args, candidate))), default=None
+    )
+
+
+def difference(actual: Json, recorded: Json) -> str:
+    """The differences in words, such as ``argument `unit` differs`` or ``arguments `a` and `b.c`
+    differ; argument `d` is new``."""
+    changes = list(changed_args(actual, recorded))
+    phrases = []
+    for kind, plural in (
+        ("differs", "differ"),
+        ("is new", "are new"),
+        ("is missing", "are missing"),
+    ):
+        names = [f"`{path}`" for change, path in changes if change == kind]
+        if names:
+            noun, verb = ("argument", kind) if len(names) == 1 else ("arguments", plural)
+            phrases.append(f"{noun} {words.listed(names, limit=MAX_LISTED)} {verb}")
+    return "; ".join(phrases)
+
+
+def unknown_tool_message(tool: str, tools: Sequence[str]) -> str:
+    """The message ``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name,
+    if there is one."""
+    if not tools:
+        return "no tool call was recorded for this case"
+    nearest_tool = words.nearest(tool, tools, cutoff=0.75)
+    names = words.listed([f"`{name}`" for name in tools], limit=MAX_LISTED)
+    hint = f", the nearest is `{nearest_tool}`" if nearest_tool else ""
+    return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
+
+
+def changed_args(actual: Json, recorded: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The differences of two calls, as (`differs` | `is new` | `is missing`, dotted path). Objects
+    are compared by their keys."""
+    for name in dict.fromkeys([*recorded, *actual]):
+        path = f"{prefix}{name}"
+        if name not in actual:
+            yield "is missing", path
+        elif name not in recorded:
+            yield "is new", path
+        elif isinstance(recorded[name], Mapping) and isinstance(actual[name], Mapping):
+            yield from changed_args(actual[name], recorded[name], f"{path}.")
+        elif not matches(recorded[name], actual[name]):
+            yield "differs", path
+
+
+class CassetteError(ValueError):
+    """A file is not a valid cassette. The message is the reason."""
+
+
+CallKey: TypeAlias = tuple[str, str, int]
+"""A tool, the text of its arguments, and the number of the call among those that are equal."""
+
+
+class RecordedCall(ToolReply, ToolFile):
+    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
+
+    tool: str
+    args: JsonObject = Field(default_factory=dict)
+    nth: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _has_answer(self) -> Self:
+        if ("response" in self.model_fields_set) == (self.error is not None):
+            raise ValueError("a call has either `response` (which may be null) or `error`")
+        return self
+
+    @property
+    def key(self) -> CallKey:
+        """The key by which a call finds this answer."""
+        return self.tool, args_text(self.args), self.nth
+
+
+Calls: TypeAlias = tuple[RecordedCall, ...]
+
+
+class CassetteWire(ToolFile):
+    """The file."""
+
+    evalgate_cassette: Literal[1]
+    suite: str = ""
+    case: str = ""
+    calls: Calls
+
+
+def parse_cassette(text: str) -> Calls:
+    """The entries of a cassette's text. Raises CassetteError."""
+    try:
+        raw = json.loads(text)
+        wire = CassetteWire.model_validate(raw)
+    except ValidationError as error:
+        raise CassetteError(words.fault_with_place(error.errors()[0])) from None
+    except (ValueError, RecursionError) as error:
+        raise CassetteError(f"not JSON: {error}") from None
+    if shapes.is_deep(raw, levels=MAX_LEVELS):
+        raise CassetteError("the values are nested too deeply")
+    keys: set[CallKey] = set()
+    for index, entry in enumerate(wire.calls):
+        if entry.key in keys:
+            raise CassetteError(
+                f"calls.{index}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
+            )
+        keys.add(entry.key)
+    return wire.calls
+
+
+def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -> str:
+    """The file's text. Equal entries give equal bytes, whatever the order of the calls.
+
+    The keys of arguments are sorted, because only their values count. Those of a response keep the
+    tool's order, because a model reads them in that order."""
+    calls = []
+    for entry in sorted(entries, key=lambda entry: entry.key):
+        args = json.loads(json.dumps(entry.args, sort_keys=True))
+        call = {"tool": entry.tool, "args": args, "nth": entry.nth}
+        calls.append(call | entry.outcome())
+    file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
+    return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
+
+
+def merge(*groups: Iterable[RecordedCall]) -> Calls:
+    """The entries of all groups. Of several entries for one call, the first counts."""
+    merged: dict[CallKey, RecordedCall] = {}
+    for entry in itertools.chain(*groups):
+        merged.setdefault(entry.key, entry)
+    return tuple(merged.values())
+
+
+def file_name(suite: str, case_id: str) -> str:
+    """The file `<suite slug>/<case id>.json`. Two cases never share a file, and a plain case id is
+    the name of its file."""
+    stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
+    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{digest_of(suite, 6)}"
+    name = _plain_name(case_id)[:NAME_LENGTH]
+    if name != case_id or name.lower() in RESERVED_NAMES:
+        name = f"{name}-{digest_of(case_id, 8)}"
+    return f"{slug}/{name}.json"
+
+
+def _plain_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
+
+
+# --- mock rules
+# -----------------------------------------------------------------------------
+
+
+LONGEST_LATENCY_S = 600.0
+Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)]
+
+
+class Latency(ToolFile):
+    """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
+
+    seconds: Delay = 0.0
+    jitter: Delay = 0.0
+
+
+class MockRule(ToolReply, ToolFile):
+    """One rule: the calls that it answers, and their answer. The first matching rule of a tool
+    answers.
+
+    `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
+    arguments satisfy these matchers. `times`: the most calls that it answers in a conversation.
+    `probability`: of the rule, by the run's seed."""
+
+    args: JsonObject = Field(default_factory=dict)
+    where: dict[str, Matcher] = Field(default_factory=dict)
+    exact: bool = False
+    times: int | None = Field(default=None, ge=1)
+    probability: float = Field(default=1.0, ge=0, le=1)
+    latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
+    error: Annotated[ToolError | None, short_form("message", str)] = None
+    run: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        outcomes = [name for name in ("response", "error", "run") if name in self.model_fields_set]
+        if len(outcomes) != 1:
+            raise ValueError(
+                f"a rule needs exactly one of `response`, `error` and `run`, found {len(outcomes)}"
+            )
+        return self
+
+    def match(self, args: Json) -> bool:
+        """True if the arguments match."""
+        if any(
+            name not in args or not matches(value, args[name]) for name, value in self.args.items()
+        ):
+            return False
+        for name, matcher in self.where.items():
+            actual = args.get(name, json_match.MISSING)
+            expected = self.args.get(name, json_match.MISSING)
+            if not json_match.holds(matcher, actual, expected):
+                return False
+        return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
+
+
+class MockFile(ToolFile):
+    """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
+
+    tools: dict[str, list[MockRule]] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _run_alone(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("tools"), dict):
+            return value
+        tools = {
+            name: [{"run": True}] if rules == "run" else rules
+            for name, rules in value["tools"].items()
+        }
+        return {**value, "tools": tools}
+
+
+@frozen_dataclass
+class MockReading:
+    """The rules, and all problems of the file."""
+
+    mocks: MockFile = dataclasses.field(default_factory=MockFile)
+    places: dict[str, Place] = dataclasses.field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_mocks(text: str, *, file: str) -> MockReading:
+    """Read a mock file, YAML or JSON. `places`: the place of each tool in the file."""
+    document = yaml.load(text, file=file)
+    if isinstance(document, Problem):
+        return MockReading(
+            problems=(errors.error("tool-mocks", document.message, document.place, document.hint),)
+        )
+    if document.raw is None:
+        return MockReading()
+    locate = document.places
+    try:
+        mocks = MockFile.model_validate(document.raw)
+    except ValidationError as error:
+        value_problems = (_of_error(detail, locate) for detail in error.errors())
+        return MockReading(problems=(*value_problems, *document.warnings))
+    places = {name: locate("tools", name) for name in mocks.tools}
+    return MockReading(mocks=mocks, places=places, problems=document.warnings)
+
+
+def _of_error(detail: Any, locate: Locator) -> Problem:
+    path = detail["loc"]
+    hint = ""
+    if detail["type"] == "extra_forbidden":
+        models = (MockRule, MockFile, Latency)
+        fields = [name for model in models for name in model.model_fields]
+        fields += [member.name for member in dataclasses.fields(ToolError)]
+        hint = words.did_you_mean(str(path[-1]), fields)
+    location = ".".join(str(step) for step in path)
+    message = words.fault(detail)
+    return errors.error(
+        "tool-mocks", f"`{location}`: {message}" if location else message, locate(*path), hint
+    )
+
+
+RuleName = tuple[str, int]
+
+
+class MockRules:
+    """The mock file in one conversation; counts the answers of each rule."""
+
+    def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
+        self._mocks = mocks
+        self._draw_prefix = f"{seed}:{key}"
+        self._served: Counter[RuleName] = Counter()
+
+    def answer(self, call: PendingCall, *, nth: int) -> CallAnswer | None:
+        """The answer of the first rule that matches the `nth` such call, or None."""
+        for name, rule in self.for_tool(call.tool):
+            if rule.times is not None and self._served[name] >= rule.times:
+                continue
+            if not rule.match(call.args):
+                continue
+            draw_name = f"{self._draw_prefix}:{name}:{args_text(call.args)}:{nth}"
+            if rule.probability < 1.0 and chance(f"{draw_name}:holds") >= rule.probability:
+                continue
+            self._served[name] += 1
+            delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{draw_name}:latency")
+            return CallAnswer(reply=None if rule.run else rule, delay_s=delay_s)
+        return None
+
+    def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
+        """The rules of a tool in order: those under its own name, then those under patterns that
+        match it."""
+        matching_names = [name for name in self._mocks.tools if matches_any(tool, [name])]
+        names = sorted(matching_names, key=lambda name: name != tool)
+        for name in names:
+            for number, rule in enumerate(self._mocks.tools[name]):
+                yield (name, number), rule
+
+
+def chance(text: str) -> float:
+    """A number in [0, 1) that is always the same for the same text."""
+    return int(digest_of(text, 12), 16) / 16**12
+
+
+class ConversationTools:
+    """The tools of one conversation (agents.base.TrialTools).
+
+    `entries`: the calls in the cassette `cassette`; None if it is missing. `keep`: receives the
+    recorded calls at the end of the conversation. `redact`: removes secrets from texts.
+    `turn_rules`: the case's rules for the tools of a turn, which come first."""
+
+    def __init__(
+        self,
+        *,
+        mode: ToolMode,
+        rules: MockRules,
+        entries: Sequence[RecordedCall] | None,
+        cassette: str,
+        keep: Callable[[Calls], None],
+        redact: Redactor,
+        turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
+    ) -> None:
+        self.is_optional = mode is ToolMode.LIVE
+        self._turn_rules = turn_rules
+        self._case_rules: MockRules | None = None
+        self._setup = TurnSetup()
+        self._mode = mode
+        self._rules = rules
+        self._entries = entries
+        self._by_key = {entry.key: entry for entry in entries or ()}
+        self._cassette = cassette
+        self._keep = keep
+        self._redact = redact
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._nth: dict[int, int] = {}
+        self._recorded: list[RecordedCall] = []
+
+    def turn(self, number: int) -> None:
+        """See agents.base.TrialTools."""
+        if self._turn_rules is not None:
+            setup, rules = self._turn_rules(number)
+            if setup is not self._setup:  # a scenario has the same rules for all of its turns
+                self._setup = setup
+                self._case_rules = rules
+
+    def answer(self, call: PendingCall) -> CallAnswer:
+        """See agents.base.TrialTools."""
+        args: Json = mapped_texts(call.args, self._redact)
+        call_key = (call.tool, args_text(args))
+        self._counts[call_key] += 1
+        nth = self._nth[call.number] = self._counts[call_key]
+        is_fake = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
+        file_rules = self._rules if self._mode is not ToolMode.LIVE or is_fake else None
+        for rules in filter(None, (self._case_rules, file_rules)):
+            answer = rules.answer(call, nth=nth)
+            if answer is not None:
+                return answer
+        mode = ToolMode.MOCK if is_fake else self._mode
+        if mode is ToolMode.REPLAY and call.kind is not CallKind.AGENT:
+            return self._replayed(call.tool, args, nth)
+        if mode is ToolMode.MOCK and call.kind is CallKind.TOOL:
+            return self._no_rule(call.tool, args)
+        return CallAnswer(report=mode is ToolMode.RECORD and call.kind is not CallKind.AGENT)
+
+    def keep(self, call: PendingCall, reply: ToolReply) -> None:
+        """See agents.base.TrialTools."""
+        outcome = reply.outcome().items()
+        recorded_call = RecordedCall(
+            tool=call.tool,
+            args=mapped_texts(call.args, self._redact),
+            nth=self._nth[call.number],
+            **{name: mapped_texts(part, self._redact) for name, part in outcome},
+        )
+        self._recorded.append(recorded_call)
+
+    def finish(self) -> None:
+        """See agents.base.TrialTools."""
+        if self._mode is ToolMode.RECORD:
+            self._keep(tuple(self._recorded))
+
+    def _replayed(self, tool: str, args: Json, nth: int) -> CallAnswer:
+        """The answer of the cassette."""
+        exact_call = self._by_key.get((tool, args_text(args), nth))
+        if exact_call is not None:
+            return CallAnswer(reply=exact_call)
+        tool_calls = [entry for entry in self._entries or () if entry.tool == tool]
+        similar_calls = [entry for entry in tool_calls if matches(entry.args, args)]
+        for entry in similar_calls:
+            if entry.nth == nth:
+                return CallAnswer(reply=entry)
+        nearest = nearest_args(args, [entry.args for entry in tool_calls])
+        if self._entries is None:
+            reason = f" and there is no cassette {self._cassette}"
+        elif similar_calls:
+            recorded_times = words.counted(len(similar_calls), "time")
+            reason = f" {words.counted(nth, 'time')}; it was recorded {recorded_times}"
+        elif nearest is not None:
+            nearest_text = spell_call(tool, nearest)
+            reason = f", recorded only {nearest_text}: {difference(args, nearest)}"
+        else:
+            tools = list(dict.fromkeys(entry.tool for entry in self._entries))
+            reason = f", {unknown_tool_message(tool, tools)}"
+        call_text = f"called {spell_call(tool, args)}"
+        return CallAnswer(
+            refusal=f"{call_text}{reason}; if the call is right, record it with `--tools record`"
+        )
+
+    def _no_rule(self, tool: str, args: Json) -> CallAnswer:
+        rules = [rule for _, rule in self._rules.for_tool(tool)]
+        called = f"called {spell_call(tool, args)}"
+        if not rules:
+            return CallAnswer(refusal=f"{called}, but there is no mock rule for `{tool}`")
+        nearest = nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
+        message = f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches"
+        if nearest is not None:
+            message += f"; the nearest is for {spell_call(tool, nearest)}"
+        return CallAnswer(refusal=message)
+
+
+# --- all conversations
+# -----------------------------------------------------------------------------
 
 
 class Toolbox:
@@ -55,7 +578,7 @@ class Toolbox:
             checkouts = dict.fromkeys((self._checkout, self._settings.root))
             groups = [read_entries(within(checkout, name)) for checkout in checkouts]
             known_groups = [group for group in groups if group is not None]
-            entries = cassette.merge(*known_groups) if known_groups else None
+            entries = merge(*known_groups) if known_groups else None
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._settings.seed),
@@ -87,16 +610,16 @@ class Toolbox:
                     self._earlier_calls[case] = (self._settings.resume and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
-            calls = cassette.merge(
+            calls = merge(
                 *(repeats[repeat] for repeat in sorted(repeats)), self._earlier_calls.get(case, ())
             )
             if calls or path.exists():
-                _write(path, cassette.render_cassette(calls, suite=key.suite, case=key.case_id))
+                _write(path, render_cassette(calls, suite=key.suite, case=key.case_id))
 
 
 def file_of(folder: str, suite: str, case_id: str) -> str:
     """The cassette of a case, relative to the checkout."""
-    return f"{folder.rstrip('/')}/{cassette.file_name(suite, case_id)}"
+    return f"{folder.rstrip('/')}/{file_name(suite, case_id)}"
 
 
 def within(root: Path, name: str) -> Path:
@@ -115,7 +638,7 @@ def read_entries(path: Path) -> Calls | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise CassetteError(f"cannot be read: {error}") from None
-    return cassette.parse_cassette(text)
+    return parse_cassette(text)
 
 
 def check_files(root: Path, folder: str, cases: Iterable[CaseKey]) -> list[Problem]:
@@ -172,16 +695,13 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     root = settings.root
     if mode is ToolMode.LIVE:
         return _mocking_problems(suites)
-    refusals = {
-        name[:200]: reason
-        for name in (rule.cassettes, rule.mocks)
+    refusals = [
+        errors.error("tools-place", f"`tools`: `{name[:200]}` {reason}")
+        for name in dict.fromkeys((rule.cassettes, rule.mocks))
         if (reason := places.refusal_reason(root, name))
-    }
+    ]
     if refusals:
-        return [
-            errors.error("tools-place", f"`tools`: `{name}` {reason}")
-            for name, reason in refusals.items()
-        ]
+        return refusals
     problems = _driver_problems(mode, suites)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
@@ -259,13 +779,16 @@ def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:
-    problems = []
-    for name in dict.fromkeys(suite.agent.driver for suite in suites):
-        if _tools_of(name) is DriverTools.UNSEEN:
-            message = f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools"
-            hint = "Exclude these suites, or run them in a separate job with `--tools live`."
-            problems.append(errors.error("tools-unseen", message, hint=hint))
-    return problems
+    names = dict.fromkeys(suite.agent.driver for suite in suites)
+    return [
+        errors.error(
+            "tools-unseen",
+            f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools",
+            hint="Exclude these suites, or run them in a separate job with `--tools live`.",
+        )
+        for name in names
+        if _tools_of(name) is DriverTools.UNSEEN
+    ]
 
 
 def _tools_of(driver: str) -> DriverTools | None:
@@ -291,7 +814,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         return MockReading()
     path = root / rule.mocks
     try:
-        return tools_mocks.parse_mocks(path.read_text("utf-8-sig"), file=rule.mocks)
+        return parse_mocks(path.read_text("utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
         siblings = [sibling.name for sibling in path.parent.glob("*.*") if sibling.is_file()]
         hint = words.did_you_mean(path.name, siblings)

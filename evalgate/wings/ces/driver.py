@@ -29,9 +29,9 @@ from evalgate.agents.base import (
     AgentSetting,
     Conversation,
     DriverOptions,
+    Turns,
     exists,
 )
-from evalgate.agents.conversation import Turns
 from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,

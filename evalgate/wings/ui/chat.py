@@ -11,10 +11,9 @@ from contextlib import ExitStack, suppress
 
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed, ToolMode
-from evalgate.agents.conversation import WorkerConversation
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
 from evalgate.agents.tools import toolbox
-from evalgate.agents.worker_process import Step
+from evalgate.agents.worker_process import Step, WorkerConversation
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from builders.zygotes import Zygote
 
-from evalgate.agents import python_process
+from evalgate.agents import pool
 
 REPO = Path(__file__).parents[3]
 AGENTS = REPO / "tests" / "agents"
@@ -29,7 +29,7 @@ def _started(
     python: str, kind: str, cwd: Path, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    flags = python_process.ISOLATED_FLAGS if kind == "metrics" else ()
+    flags = pool.ISOLATED_FLAGS if kind == "metrics" else ()
     command = [python, *flags, str(START), kind]
     return subprocess.Popen(command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 

@@ -16,7 +16,7 @@ from builders.nightly import ADKS
 
 from evalgate.agents import DRIVERS, pool
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
-from evalgate.agents.conversation import WorkerConversation
+from evalgate.agents.worker_process import WorkerConversation
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
 from evalgate.system.python_env import InstallSetup
 from tests.integration.agents.line_client import AGENTS, Message, forked_adk

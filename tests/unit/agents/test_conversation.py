@@ -10,9 +10,8 @@ import pytest
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.conversation import WorkerConversation, running_tools
 from evalgate.agents.protocol import Stalled
-from evalgate.agents.worker_process import Mailboxes, Phase
+from evalgate.agents.worker_process import Mailboxes, Phase, WorkerConversation, running_tools
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
     AgentFailure,
@@ -75,6 +74,9 @@ def conversation_with(
         seed=0,
         limits=AgentLimits(turn_timeout_s=turn_timeout_s),
         on_timeout=on_timeout,
+        tools=None,
+        vouches_for_tools=False,
+        traces=None,
     )
 
 

@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 
 from evalgate.agents import http
-from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.http import (
     EndpointConversation,
+    HttpAgent,
     HttpOptions,
     ResponseOptions,
     kind_of,
 )
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
 from evalgate.system.http import Answer
+from evalgate.system.python_env import InstallSetup
 
 
 class Scripted:
@@ -40,12 +42,12 @@ def conversation(
         response=ResponseOptions.model_validate({"text": "answer"} | paths),
     )
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
+    world = InstallSetup(environment={}, cache="")
+    agent = HttpAgent(options, AgentSetting(root="/", world=world))
     return EndpointConversation(
+        agent,
         exchange,  # type: ignore[arg-type]  # a double of the same shape
         case,
-        options=options,
-        limits=AgentLimits(),
-        redact=str,
     )
 
 

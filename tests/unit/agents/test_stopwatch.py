@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import Stopwatch
 
 
 def test_only_what_the_agent_takes_counts() -> None:

@@ -7,39 +7,36 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents import conversation, protocol
+from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import (
+    CallAnswer,
     PendingCall,
-    Replied,
-    RunTool,
-    ToolAnswer,
     ToolError,
     ToolReply,
-    Unmatched,
 )
-from evalgate.agents.conversation import ToolCalls
 from evalgate.agents.protocol import ToolCallMessage, ToolResultMessage
+from evalgate.agents.worker_process import ToolCalls
 from evalgate.model import FailureKind
 
 
 class Tools:
     """Answers every call by the argument `as`."""
 
-    answers: dict[str, ToolAnswer] = {  # noqa: RUF012 - a table of the test
-        "run": RunTool(report=True),
-        "quiet": RunTool(report=False),
-        "no": Unmatched(message="nothing answers"),
-        "slow": Replied(reply=ToolReply(response="slow"), delay_s=5.0),
-        "slower": Replied(reply=ToolReply(response="slower"), delay_s=9.0),
+    answers: dict[str, CallAnswer] = {  # noqa: RUF012 - a table of the test
+        "run": CallAnswer(report=True),
+        "quiet": CallAnswer(),
+        "no": CallAnswer(refusal="nothing answers"),
+        "slow": CallAnswer(reply=ToolReply(response="slow"), delay_s=5.0),
+        "slower": CallAnswer(reply=ToolReply(response="slower"), delay_s=9.0),
     }
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, ToolReply]] = []
         self.finished = False
 
-    def answer(self, call: PendingCall) -> ToolAnswer:
+    def answer(self, call: PendingCall) -> CallAnswer:
         return self.answers.get(
-            call.args.get("as", ""), Replied(reply=ToolReply(response=call.number))
+            call.args.get("as", ""), CallAnswer(reply=ToolReply(response=call.number))
         )
 
     def keep(self, call: PendingCall, reply: ToolReply) -> None:
@@ -52,7 +49,7 @@ class Tools:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     clock = [100.0]
-    monkeypatch.setattr(conversation.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(worker_process.time, "monotonic", lambda: clock[0])
     return clock
 
 
@@ -126,16 +123,16 @@ def test_what_has_no_place(tools: Tools | None) -> None:
 @pytest.mark.parametrize(
     ("answer", "fields"),
     [
-        (RunTool(report=True), {"run": True, "report": True}),
-        (Unmatched(message="no"), {"refused": "no"}),
-        (Replied(reply=ToolReply(response=None)), {"response": None}),
+        (CallAnswer(report=True), {"run": True, "report": True}),
+        (CallAnswer(refusal="no"), {"refused": "no"}),
+        (CallAnswer(reply=ToolReply(response=None)), {"response": None}),
         (
-            Replied(reply=ToolReply(error=ToolError(type="E", message="m"), effects={"a": 1})),
+            CallAnswer(reply=ToolReply(error=ToolError(type="E", message="m"), effects={"a": 1})),
             {"error": {"type": "E", "message": "m"}, "effects": {"a": 1}},
         ),
     ],
 )
-def test_answers_as_messages(answer: ToolAnswer, fields: dict[str, Any]) -> None:
+def test_answers_as_messages(answer: CallAnswer, fields: dict[str, Any]) -> None:
     message = protocol.tool_response("s1", call="t1", answer=answer)
     assert message == {"type": "tool_response", "session": "s1", "call": "t1", **fields}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.agents.tools import mocks
+from evalgate.agents.tools import toolbox
 from evalgate.config import load, yaml
 from evalgate.errors import Problem, Severity
 
@@ -32,7 +32,7 @@ def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
     assert (found.code, found.severity, found.place is not None) == (code, Severity.ERROR, True)
     (problem,) = load.parse_gate_file(text, file="f.yml").problems
     assert problem == found
-    (problem,) = mocks.parse_mocks(text, file="f.yml").problems
+    (problem,) = toolbox.parse_mocks(text, file="f.yml").problems
     assert (problem.code, problem.message) == ("tool-mocks", found.message)
 
 
@@ -82,7 +82,7 @@ def test_the_last_one_counts() -> None:
         if each.place is not None
     ]
     assert told == [("duplicate-key", Severity.WARNING, 3), ("duplicate-key", Severity.WARNING, 4)]
-    reading_of_mocks = mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
+    reading_of_mocks = toolbox.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
     assert [(each.code, each.severity) for each in reading_of_mocks.problems] == [
         ("duplicate-key", Severity.WARNING)
     ]

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 from builders.build import case, suite, turn
 
-from evalgate.agents.base import AgentFailed
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import AgentFailed, Stopwatch
 from evalgate.model import (
     AgentFailure,
     Content,

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from evalgate.agents.base import AgentFailed
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import AgentFailed, Stopwatch
 from evalgate.config.settings import Settings
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalgate.agents.base import AgentFailed
-from evalgate.agents.conversation import Stopwatch
+from evalgate.agents.base import AgentFailed, Stopwatch
 from evalgate.model import (
     AgentFailure,
     Case,

@@ -101,7 +101,7 @@ def test_which_file_is_followed(
     agent.mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    found = python_needs.nearest_needs(str(agent), str(tmp_path))
+    found = python_needs.nearest_needs(agent, tmp_path)
     assert (found.kind if found else None) == kind
     if found is not None:
         assert Path(found.folder) == tmp_path / chosen
@@ -124,7 +124,7 @@ def test_requirements_beside_a_project(
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(project)
     (tmp_path / "requirements.txt").write_text("wanted")
-    needs = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    needs = python_needs.nearest_needs(tmp_path, tmp_path)
     assert needs is not None
     assert [Path(file).name for file in needs.files] == files
     assert [Path(file).name for file in needs.further_files] == further_files
@@ -134,9 +134,7 @@ def test_requirements_beside_a_project(
 def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("x")
     (tmp_path / "checkout").mkdir()
-    assert (
-        python_needs.nearest_needs(str(tmp_path / "checkout"), str(tmp_path / "checkout")) is None
-    )
+    assert python_needs.nearest_needs(tmp_path / "checkout", tmp_path / "checkout") is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +156,7 @@ def test_local_packages_belong_to_one_checkout(
     for name in ("base", "head"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "requirements.txt").write_text(line)
-        found = python_needs.nearest_needs(str(tmp_path / name), str(tmp_path / name))
+        found = python_needs.nearest_needs(tmp_path / name, tmp_path / name)
         assert found is not None
         texts.append(found.text)
     assert (texts[0] != texts[1]) == depends_on_the_place
@@ -232,11 +230,11 @@ def test_what_is_in_local_packages_counts(
     for name, text in {**LIB, **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    before = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    before = python_needs.nearest_needs(tmp_path, tmp_path)
     (tmp_path / change).parent.mkdir(parents=True, exist_ok=True)
     with (tmp_path / change).open("a") as file:
         file.write("# totally wrong\n")
-    after = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    after = python_needs.nearest_needs(tmp_path, tmp_path)
     assert before is not None
     assert after is not None
     assert (before.text != after.text) is counts
@@ -288,7 +286,7 @@ def test_members_of_a_workspace_are_imported_where_they_are(
     for name, text in {**MONOREPO, **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    needs = python_needs.nearest_needs(str(tmp_path / "agents/desk"), str(tmp_path))
+    needs = python_needs.nearest_needs(tmp_path / "agents/desk", tmp_path)
     assert needs is not None
     roots = [Path(root).relative_to(tmp_path).as_posix() for root in needs.import_roots]
     assert roots == folders
@@ -300,14 +298,14 @@ def test_included_files_count_even_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r b.txt\n")
     (tmp_path / "b.txt").write_text("--requirement=requirements.txt\n-c c.txt\n")
     (tmp_path / "c.txt").write_text("numpy<2\n")
-    found = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    found = python_needs.nearest_needs(tmp_path, tmp_path)
     assert found is not None
     assert "numpy<2" in found.text
 
 
 def test_named_requirements_are_files_or_specifiers(tmp_path: Path) -> None:
     (tmp_path / "dev.txt").write_text("a\n")
-    found = python_needs.listed_needs(["dev.txt", "google-adk>=2", "missing.txt"], str(tmp_path))
+    found = python_needs.listed_needs(["dev.txt", "google-adk>=2", "missing.txt"], tmp_path)
     assert [Path(file).name for file in found.files] == ["dev.txt", "missing.txt"]
     assert found.specifiers == ("google-adk>=2",)
     assert str(found) == "dev.txt, missing.txt, google-adk>=2"
@@ -356,7 +354,7 @@ def test_which_extras_and_groups_are_installed(
     tmp_path: Path, text: str, extras: tuple[str, ...], groups: tuple[str, ...]
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
-    found = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    found = python_needs.nearest_needs(tmp_path, tmp_path)
     assert found is not None
     assert (found.extras, found.groups) == (extras, groups)
 
@@ -427,8 +425,8 @@ def test_which_python_a_project_asks_for(
     agent.mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    needs = python_needs.nearest_needs(str(agent), str(tmp_path))
-    found = python_needs.python_rules(str(agent), str(tmp_path), needs)
+    needs = python_needs.nearest_needs(agent, tmp_path)
+    found = python_needs.python_rules(agent, tmp_path, needs)
     assert len(found) == len(rules), found
     for rule, expected in zip(found, rules, strict=True):
         assert f"{rule.specifier} {rule.source}".startswith(expected)
@@ -457,7 +455,7 @@ def test_a_day_is_an_option_of_uv_and_a_project_keeps_its_import_roots(tmp_path:
     (tmp_path / "bot" / "src").mkdir(parents=True)
     (tmp_path / "bot" / "pyproject.toml").write_text(PROJECT)
     day = "--exclude-newer=2025-06-30"
-    needs = python_needs.listed_needs(["bot/pyproject.toml", "ddgs", day], str(tmp_path))
+    needs = python_needs.listed_needs(["bot/pyproject.toml", "ddgs", day], tmp_path)
     assert needs.specifiers == ("ddgs", day)
     assert needs.import_roots == (str(tmp_path / "bot" / "src"), str(tmp_path / "bot"))
     world = python_env.InstallSetup(environment={}, cache="")
@@ -468,7 +466,7 @@ def test_a_day_is_an_option_of_uv_and_a_project_keeps_its_import_roots(tmp_path:
 
 
 def test_an_override_is_a_file_for_uv(tmp_path: Path) -> None:
-    needs = python_needs.listed_needs(["ddgs", "--override=av"], str(tmp_path))
+    needs = python_needs.listed_needs(["ddgs", "--override=av"], tmp_path)
     world = python_env.InstallSetup(environment={}, cache="")
     command = python_env._command(needs, tmp_path, world, complete=True)
     assert command[command.index("--") + 1 :] == ["ddgs"]

@@ -13,8 +13,8 @@ from .frameworks import FrameworkSession, Message, Original
 class Session(FrameworkSession):
     """A session of the agent. The conversation's state is part of its state."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def begin(self) -> None:
+        """See FrameworkSession."""
         self._session = self.agent.create_session()
         self._session.state.update(self.state)
 
@@ -53,11 +53,10 @@ class Session(FrameworkSession):
 async def _ask_model(
     session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
-    key = object()
     system = [message.text for message in arguments["messages"] if message.role == "system"]
     # a client of the agent's own may take its options otherwise
     instructions = (arguments.get("options") or {}).get("instructions") or ""
-    session.model_begins(key, instructions="\n".join([*system, instructions]))
+    key = session.model_begins(*system, instructions)
     response = await run()
     usage = response.usage_details or {}
     contents = (content for message in response.messages for content in message.contents)

@@ -50,8 +50,7 @@ async def _ask_model(
         for message in arguments["messages"]
         if type(message).__name__ == "SystemMessage"
     ]
-    key = object()
-    session.model_begins(key, instructions="\n".join(system))
+    key = session.model_begins(*system)
     answer = await run()
     is_text = isinstance(answer.content, str)
     calls = frameworks.model_calls(() if is_text else answer.content)

@@ -16,8 +16,8 @@ class Session(FrameworkSession):
     """An agent's messages so far. A crew starts anew at each turn; the session's state is further
     input of its tasks."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def begin(self) -> None:
+        """See FrameworkSession."""
         self._messages: list[Message] = []
         self._inputs: set[str] = self.options.get("inputs") or inputs_of(self.agent)
 
@@ -57,8 +57,7 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
     message_list = messages if isinstance(messages, list) else []
     system = [str(part["content"]) for part in message_list if part.get("role") == "system"]
     author = str(getattr(arguments.get("from_agent"), "role", None) or "agent").strip()
-    key = object()
-    session.model_begins(key, author, "\n".join(system))
+    key = session.model_begins(*system, author=author)
     usage_before = _token_usage(model)
     answer = run()
     usage = {name: count - usage_before[name] for name, count in _token_usage(model).items()}

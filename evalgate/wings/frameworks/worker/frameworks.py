@@ -15,15 +15,13 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from evalgate.worker import description, errors, pipe, python, server, tools
-from . import programs
-from .programs import Program
 
 Message = dict[str, Any]
 T = TypeVar("T")
@@ -61,6 +59,11 @@ class FrameworkSession(ABC):
         self._answer: Message = {}
         self._call_count = 0
         self._lock = threading.Lock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the conversation: for what a framework's class keeps of it."""
+        return  # an empty method of an abstract class would be abstract
 
     @abstractmethod
     async def ask(self, text: str) -> Any:
@@ -98,19 +101,19 @@ class FrameworkSession(ABC):
 
     # --- what happens in a turn ---
 
-    def model_begins(
-        self, key: Any, author: str = "agent", instructions: str | None = None
-    ) -> None:
-        """Note that an agent calls its model with these `instructions`. `key`: that of
-        `record_answer`."""
+    def model_begins(self, *instructions: Any, author: str = "agent", key: Any = None) -> Any:
+        """Note that an agent calls its model with these texts. Returns the `key` of
+        `record_answer`, a new one by default."""
+        key = object() if key is None else key
         self.watch.begins("model", key, agent=author)
         self._authors[key] = author
         self.note_instructions(author, instructions)
+        return key
 
-    def note_instructions(self, author: str, instructions: str | None) -> None:
+    def note_instructions(self, author: str, instructions: Iterable[Any]) -> None:
         """Note an agent's instructions. The first of a turn count."""
-        if instructions:
-            self._instructions.setdefault(author, instructions)
+        if text := "\n".join(filter(None, instructions)):
+            self._instructions.setdefault(author, text)
 
     def record_answer(
         self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = ()
@@ -118,10 +121,9 @@ class FrameworkSession(ABC):
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
         author = self._authors.get(key, "agent")
-        self.watch.ends("model", key, name=model if isinstance(model, str) else "")
-        fields: Message = {"usage_metadata": usage} if usage else {}
-        if isinstance(model, str) and model:
-            fields["model_version"] = model
+        name = model if isinstance(model, str) else ""
+        self.watch.ends("model", key, name=name)
+        fields = pipe.present(usage_metadata=usage, model_version=name)
         pending_answer = {"author": author, "text": text, "calls": calls, "fields": fields}
         with self._lock:
             previous_answer = self._answer
@@ -204,12 +206,8 @@ class FrameworkSession(ABC):
     def _report_pending(self, pending_answer: Message) -> None:
         """Report a model's answer that no tool call followed: its text, or its calls if no tool
         took them."""
-        text = pending_answer and (
-            pending_answer["text"]
-            or (
-                json.dumps(pipe.to_json(pending_answer["calls"])) if pending_answer["calls"] else ""
-            )
-        )
+        calls = pending_answer.get("calls")
+        text = pending_answer.get("text") or (json.dumps(pipe.to_json(calls)) if calls else "")
         if text:
             self._event([{"text": text}], pending_answer)
 
@@ -431,7 +429,7 @@ class FrameworkHost(server.Host, ABC):
                 self.sessions = 1
                 askers = self.askers()
                 for subclass in {cls for asker in askers for cls in subclasses_of(asker)}:
-                    programs.hold_at(subclass, self.entrances, lambda asked: _is_of(asked, askers))
+                    hold_at(subclass, self.entrances, lambda asked: _is_of(asked, askers))
             else:
                 self._target = member(call)
                 self._target = self.agent_in(self._target) or self._target
@@ -461,6 +459,9 @@ class FrameworkHost(server.Host, ABC):
         if self.is_exclusive:
             self.sessions = 1
 
+    async def begin_again(self, agent: Any) -> None:
+        """Give such an agent its first state again, for a new conversation."""
+
     def _version(self) -> str:
         specifier = f"{self.package}>={self.low},<{self.high}"
         try:
@@ -486,7 +487,10 @@ class FrameworkHost(server.Host, ABC):
         context = await make_object(self._context, state)
         agent = self._target
         try:
-            agent = agent if self.is_agent(agent) else await self._make_agent(state)
+            if self.is_agent(agent):
+                await self.begin_again(agent)
+            else:
+                agent = await self._make_agent(state)
         except ImportError as error:
             call = self.options.get("call")
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
@@ -622,3 +626,137 @@ def build_context(context_class: Any, state: Message) -> Any:
             "or a function that makes it, with `context: module:name` beside `call`, or set them in the case's session state"
         )
     return context_class(**values)
+
+
+# --- the agent of a program: the program is started, and held where it asks its agent first ---
+
+TYPED = "What can you do?"
+"""The argument, or the answer to `input()`, before the agent is asked. The case's message replaces
+it in the call."""
+
+MOST_INPUTS = 20
+LONGEST_S = 120.0
+GRACE_S = 5.0
+
+
+class Program:
+    """A module that runs as `__main__`, in a thread of its own. `agent`: the future agent."""
+
+    def __init__(self, module: str) -> None:
+        self.agent: Future[Any] = Future()
+        self._module = module
+        self._end: Future[None] = Future()
+        self._input_count = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    async def first_agent(self) -> Any:
+        """Start the program; return the agent that it asks first. Raises the program's errors, and
+        TypeError if it asks none."""
+        self._thread.start()
+        agent = asyncio.wrap_future(self.agent)
+        await asyncio.wait({agent}, timeout=LONGEST_S)
+        if not agent.done():
+            raise TypeError(f"{self._module} asked no agent within {LONGEST_S:.0f} s")
+        return agent.result()
+
+    def end(self) -> None:
+        """Let the program end as if the call had been interrupted."""
+        if not self._end.done():
+            self._end.set_result(None)
+            self._thread.join(GRACE_S)
+
+    def _run(self) -> None:
+        RUNNING_PROGRAM.set(self)
+        error: BaseException = TypeError(f"{self._module} ended without asking an agent")
+        try:
+            has_argument = python.takes_argument(self._module)
+            python.run_program(self._module, self.typed, has_argument=has_argument)
+        except SystemExit as end:
+            reason = ": it wants other arguments" if end.code == 2 else ""
+            error = TypeError(f"{error}{reason}")
+        except BaseException as cause:
+            error = cause
+        if not self.agent.done():
+            self.agent.set_exception(error)
+
+    def typed(self) -> str:
+        """The next line of the program's `input()`."""
+        self._input_count += 1
+        if self._input_count > MOST_INPUTS or self.agent.done():
+            raise EOFError(f"{self._module} asked for input more than {MOST_INPUTS} times")
+        return TYPED
+
+    def hold(self, agent: Any, call: tuple[Any, ...], original: Any) -> Any:
+        """Hold the program in its call of the agent."""
+        if self._input_count and TYPED not in repr(call):
+            raise TypeError(
+                f"the text of `input()` is part of the agent that {self._module} makes: no question can replace it"
+            )
+        if not self.agent.done():
+            self.agent.set_result(agent)
+        held = PendingAnswer(self._end)
+        if inspect.iscoroutinefunction(original):
+            return held.wait()
+        is_async = inspect.isasyncgenfunction(original)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            is_async = True
+        if is_async:
+            return held
+        self._end.result()
+        raise python.ProgramEnded
+
+
+class PendingAnswer:
+    """The answer of a held call: whoever waits for it, or for a part of it, waits for the end."""
+
+    def __init__(self, end: Future[None]) -> None:
+        self._end = end
+
+    async def wait(self) -> Any:
+        """Wait for the end of the program; always raises python.ProgramEnded."""
+        await asyncio.wrap_future(self._end)
+        raise python.ProgramEnded
+
+    def __await__(self) -> Iterator[Any]:
+        return self.wait().__await__()
+
+    def __aiter__(self) -> PendingAnswer:
+        return self
+
+    __anext__ = __aenter__ = wait
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Callable[..., PendingAnswer]:
+        return lambda *_, **__: self
+
+
+RUNNING_PROGRAM: ContextVar[Program | None] = ContextVar("evalgate_program", default=None)
+"""The program of this context."""
+
+
+def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool]) -> None:
+    """Hold programs at calls of these methods of a class; `input()` answers until then."""
+    for name in names:
+        method = vars(owner).get(name)
+        function = getattr(method, "__func__", method)
+        if method is None or hasattr(function, "holds"):
+            continue
+        held = _hold_call(function, is_agent)
+        setattr(owner, name, classmethod(held) if isinstance(method, classmethod) else held)
+    python.serve_input()
+
+
+def _hold_call(original: Any, is_agent: Callable[[Any], bool]) -> Any:
+    @wraps(original)
+    def replacement(*args: Any, **options: Any) -> Any:
+        program = RUNNING_PROGRAM.get()
+        agent = next(filter(is_agent, (*args, *options.values())), None)
+        if program is None or agent is None:
+            return original(*args, **options)
+        return program.hold(agent, (args[1:], options), original)
+
+    replacement.holds = True  # type: ignore[attr-defined]  # marks it
+    return replacement

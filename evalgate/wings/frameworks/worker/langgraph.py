@@ -26,11 +26,11 @@ OUTPUTS = (
 class Session(FrameworkSession):
     """A thread of the graph. Its own checkpointer keeps it in memory."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def begin(self) -> None:
+        """See FrameworkSession."""
         from langgraph.checkpoint.memory import InMemorySaver
         from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-        super().__init__(*arguments)
         graph = self.agent.compile() if hasattr(self.agent, "compile") else self.agent
         parameters = inspect.signature(JsonPlusSerializer).parameters  # none before 0.4
         options = {"pickle_fallback": True} if "pickle_fallback" in parameters else {}
@@ -165,10 +165,10 @@ def _watcher(session: Session) -> Any:
             details = metadata or {}
             author = str(details.get("lc_agent_name") or details.get("langgraph_node") or "agent")
             system = [_text(message) for message in messages[0] if message.type == "system"]
-            session.model_begins(run_id, author, "\n".join(system))
+            session.model_begins(*system, author=author, key=run_id)
 
         def on_llm_start(self, _: Any, __: Any, *, run_id: Any, **___: Any) -> None:
-            session.model_begins(run_id)
+            session.model_begins(key=run_id)
 
         def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
             answer = response.generations[0][0]

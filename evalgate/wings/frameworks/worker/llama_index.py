@@ -12,11 +12,11 @@ from .frameworks import FrameworkSession, Message, Original
 class Session(FrameworkSession):
     """A context of the workflow, and a memory. The session's state is the state in the context."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def begin(self) -> None:
+        """See FrameworkSession."""
         from llama_index.core.memory import ChatMemoryBuffer
         from llama_index.core.workflow import Context
 
-        super().__init__(*arguments)
         self._workflow = Context(self.agent)
         agents = getattr(self.agent, "agents", {})
         first_agent = agents.get(getattr(self.agent, "root_agent", ""), self.agent)
@@ -52,7 +52,7 @@ class Session(FrameworkSession):
                     for message in event.input
                     if getattr(message.role, "value", "") == "system"
                 ]
-                self.model_begins("model", event.current_agent_name, "\n".join(system))
+                self.model_begins(*system, author=event.current_agent_name, key="model")
             case "AgentOutput":
                 usage, model = _usage(event.raw)
                 calls = [

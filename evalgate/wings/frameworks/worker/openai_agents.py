@@ -60,7 +60,7 @@ def _watcher(session: Session) -> Any:
             system_prompt: Any,
             input_items: Any,  # noqa: ARG002 - the SDK's names
         ) -> None:
-            session.model_begins("model", agent.name, system_prompt)
+            session.model_begins(system_prompt, author=agent.name, key="model")
 
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
             self.calls = [

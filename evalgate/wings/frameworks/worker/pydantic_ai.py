@@ -15,8 +15,8 @@ class Session(FrameworkSession):
     """The messages so far. Tools get the session's state as `deps`, unless `context` names another
     object."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def begin(self) -> None:
+        """See FrameworkSession."""
         self._history: list[Any] = []
         self.calls: dict[str, tuple[str, Message]] = {}
         self._model = ""
@@ -29,7 +29,7 @@ class Session(FrameworkSession):
         async with self.agent.iter(text, deps=self.context, message_history=self._history) as run:
             async for node in run:
                 if Agent.is_model_request_node(node):
-                    self.model_begins("model", author)
+                    self.model_begins(author=author, key="model")
                 elif Agent.is_call_tools_node(node):
                     self._record_response(node.model_response)
                     async with node.stream(run.ctx) as events:
@@ -48,7 +48,7 @@ class Session(FrameworkSession):
                     part.content for part in message.parts if part.part_kind == "system-prompt"
                 ]
                 texts = [*prompts, getattr(message, "instructions", None)]
-                self.note_instructions(author, "\n".join(filter(None, texts)))
+                self.note_instructions(author, texts)
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
             pending_tools = ", ".join(

@@ -28,8 +28,7 @@ async def _ask_model(
 ) -> Any:
     messages = arguments["chat_history"].messages
     system = [message.content for message in messages if message.role in ("system", "developer")]
-    key = object()
-    session.model_begins(key, instructions="\n".join(system))
+    key = session.model_begins(*system)
     answers = await run()
     usage = answers[0].metadata.get("usage")
     calls = [part for part in answers[0].items if type(part).__name__ == "FunctionCallContent"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
-from evalgate.worker import pipe, tools
+from evalgate.worker import pipe
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
@@ -19,9 +19,10 @@ ANSWER = "final_answer"  # the tool that ends a run, and no call of the agent
 class Session(FrameworkSession):
     """The agent's own memory. The agent gets the session's state as additional arguments."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._is_first_turn = True
+    _is_first_turn = True
+
+    def begin(self) -> None:
+        """See FrameworkSession."""
         for member in _members(self.agent):
             if self.tools is not None and getattr(member, "executor_type", "local") != "local":
                 message = f"the tools of {type(member).__name__} run in its {member.executor_type} executor"
@@ -75,7 +76,6 @@ def _members(agent: Any) -> Iterator[Any]:
 
 
 def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
-    key = object()
     # a model of the agent's may only pass its arguments on
     values = {**arguments, **arguments.get("kwargs", {})}
     messages = values.get("messages") or next(iter(values.get("args", ())), ())
@@ -85,7 +85,7 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
         if getattr(message, "role", None) == "system":
             texts = (part.get("text") or "" for part in content or ())
             system += [content] if isinstance(content, str) else texts
-    session.model_begins(key, instructions="\n".join(system))
+    key = session.model_begins(*system)
     message = run()
     usage = getattr(message, "token_usage", None)
     counts = usage and frameworks.usage_of(usage.input_tokens, usage.output_tokens)
@@ -163,13 +163,12 @@ class Host(frameworks.FrameworkHost):
             id(member): copy.deepcopy(member.state) for member in _members(agent)
         }
 
-    async def open(self, start: Message, session_tools: tools.SessionTools | None) -> Any:
-        """A new session, with the agent's initial state and a new Python executor."""
-        for member in _members(self._target) if self.is_agent(self._target) else ():
+    async def begin_again(self, agent: Any) -> None:
+        """Give the agent and its members their first states, and new Python executors."""
+        for member in _members(agent):
             member.state = copy.deepcopy(self._initial_states[id(member)])
             if hasattr(member, "python_executor"):
                 make = member.create_python_executor
                 parameters = inspect.signature(make).parameters  # two before 1.15
                 options = (member.executor_type, member.executor_kwargs) if parameters else ()
                 member.python_executor = await asyncio.to_thread(make, *options)
-        return await super().open(start, session_tools)

@@ -14,8 +14,8 @@ from .frameworks import FrameworkSession, Message, Original
 class Session(FrameworkSession):
     """The agent's own messages and state, both with their initial content."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def begin(self) -> None:
+        """See FrameworkSession."""
         for name, value in self.state.items():
             self.agent.state.set(name, value)
 
@@ -44,7 +44,8 @@ async def _watch(
     event = arguments["event"]
     kind = type(event).__name__
     if kind == "BeforeModelCallEvent":
-        session.model_begins(id(registry), event.agent.name, str(event.agent.system_prompt or ""))
+        system = str(event.agent.system_prompt or "")
+        session.model_begins(system, author=event.agent.name, key=id(registry))
     elif kind == "AfterModelCallEvent" and event.stop_response is not None:
         message = event.stop_response.message
         usage = (message.get("metadata") or {}).get("usage") or {}
@@ -119,7 +120,7 @@ class Host(frameworks.FrameworkHost):
     entrances = ("__call__", "invoke_async", "stream_async")
     is_exclusive = True
 
-    _initial: tuple[list[Any], Message] | None = None
+    _initial: tuple[list[Any], Message]
 
     def models(self) -> list[str]:
         """The agent's model. Those of Bedrock, the default, are named as LiteLLM names them."""
@@ -141,12 +142,10 @@ class Host(frameworks.FrameworkHost):
         super().share(agent)
         self._initial = list(agent.messages), agent.state.get()
 
-    async def open(self, start: Message, session_tools: Any) -> Any:
-        """A new session with the agent's initial messages and state."""
-        if self._initial is not None and self.is_agent(self._target):
-            self._target.messages[:], state = self._initial
-            for name in self._target.state.get():
-                self._target.state.delete(name)
-            for name, value in state.items():
-                self._target.state.set(name, value)
-        return await super().open(start, session_tools)
+    async def begin_again(self, agent: Any) -> None:
+        """Give the agent its first messages and state."""
+        agent.messages[:], state = self._initial
+        for name in agent.state.get():
+            agent.state.delete(name)
+        for name, value in state.items():
+            agent.state.set(name, value)

@@ -8,18 +8,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.base import (
+    CallAnswer,
     CallKind,
     PendingCall,
-    Replied,
-    RunTool,
-    ToolAnswer,
     ToolError,
     ToolMode,
     ToolReply,
-    Unmatched,
 )
-from evalgate.agents.tools.cassette import RecordedCall
-from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockRules
+from evalgate.agents.tools.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
 from evalgate.model import TrialKey
 
 
@@ -51,20 +47,20 @@ class Desk:
 
     def call(
         self, tool: str, args: dict[str, Any], kind: CallKind = CallKind.TOOL
-    ) -> tuple[PendingCall, ToolAnswer]:
+    ) -> tuple[PendingCall, CallAnswer]:
         self._number += 1
         call = PendingCall(number=self._number, tool=tool, args=args, kind=kind)
         return call, self.tools.answer(call)
 
     def ask(
         self, tool: str = "weather", *, kind: CallKind = CallKind.TOOL, **args: Any
-    ) -> ToolAnswer:
+    ) -> CallAnswer:
         return self.call(tool, args, kind)[1]
 
     def message(self, tool: str = "weather", **args: Any) -> str:
         answer = self.ask(tool, **args)
-        assert isinstance(answer, Unmatched), answer
-        return answer.message
+        assert answer.refusal, answer
+        return answer.refusal
 
 
 def recorded(city: str, nth: int = 1, **more: Any) -> RecordedCall:
@@ -72,8 +68,8 @@ def recorded(city: str, nth: int = 1, **more: Any) -> RecordedCall:
     return RecordedCall(tool="weather", args=args, nth=nth, response=f"{city} {nth}")
 
 
-def response(answer: ToolAnswer) -> Any:
-    assert isinstance(answer, Replied), answer
+def response(answer: CallAnswer) -> Any:
+    assert answer.reply, answer
     return answer.reply.response
 
 
@@ -145,25 +141,23 @@ def test_a_rule_comes_before_the_cassette() -> None:
     }
     desk = Desk(ToolMode.REPLAY, entries=[recorded("Oslo"), recorded("Rome")], mocks=mocks)
     rome = desk.ask(city="Rome")
-    assert isinstance(rome, Replied)
+    assert rome.reply
     assert rome.reply.error == ToolError(message="down")
     assert response(desk.ask(city="Oslo")) == "Oslo 1"
-    assert desk.ask("calculator") == RunTool(report=False)
+    assert desk.ask("calculator") == CallAnswer()
 
 
 def test_steps_of_the_agent_itself_run_in_every_mode_unless_a_rule_answers() -> None:
     for mode in (ToolMode.REPLAY, ToolMode.RECORD, ToolMode.MOCK):
         desk = Desk(mode, mocks={"expert": [{"response": "no"}]})
-        assert desk.ask("transfer_to_agent", kind=CallKind.AGENT) == RunTool(report=False)
+        assert desk.ask("transfer_to_agent", kind=CallKind.AGENT) == CallAnswer()
         assert response(desk.ask("expert", kind=CallKind.AGENT)) == "no"
 
 
 def test_the_list_of_a_servers_tools_is_recorded_and_replayed_and_runs_under_mocks() -> None:
-    assert Desk(ToolMode.RECORD).ask("list_tools", kind=CallKind.LISTING) == RunTool(report=True)
-    assert Desk(ToolMode.MOCK).ask("list_tools", kind=CallKind.LISTING) == RunTool(report=False)
-    assert isinstance(
-        Desk(ToolMode.REPLAY, entries=[]).ask("list_tools", kind=CallKind.LISTING), Unmatched
-    )
+    assert Desk(ToolMode.RECORD).ask("list_tools", kind=CallKind.LISTING) == CallAnswer(report=True)
+    assert Desk(ToolMode.MOCK).ask("list_tools", kind=CallKind.LISTING) == CallAnswer()
+    assert Desk(ToolMode.REPLAY, entries=[]).ask("list_tools", kind=CallKind.LISTING).refusal
 
 
 @pytest.mark.parametrize(
@@ -191,7 +185,7 @@ def test_a_mocked_tool_never_runs_by_accident(mocks: dict[str, Any], words: str)
 def test_what_is_recorded_is_kept_when_the_conversation_has_ended_and_holds_no_secret() -> None:
     desk = Desk(ToolMode.RECORD, secret="hunter22")
     call, answer = desk.call("login", {"key": "hunter22"})
-    assert answer == RunTool(report=True)
+    assert answer == CallAnswer(report=True)
     reply = ToolReply(
         response={"token for hunter22": ["hunter22"]}, effects={"state_delta": {"k": "hunter22"}}
     )
@@ -207,7 +201,7 @@ def test_what_is_recorded_is_kept_when_the_conversation_has_ended_and_holds_no_s
     assert second.error == ToolError(type="E", message="*** is wrong")
     # where the secret is another one, or the agent has none, the recording still answers
     replay = Desk(ToolMode.REPLAY, entries=[first, second])
-    assert isinstance(replay.ask("login", key="something else"), Replied)
+    assert replay.ask("login", key="something else").reply
 
 
 JSON = st.recursive(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.agents.base import ToolError
-from evalgate.agents.tools import cassette
-from evalgate.agents.tools.cassette import CassetteError, RecordedCall
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.toolbox import CassetteError, RecordedCall
 
 JSON = st.recursive(
     st.none()
@@ -48,8 +48,8 @@ def call(city: str, nth: int = 1, response: Any = None) -> RecordedCall:
 @settings(max_examples=40, deadline=None)
 @given(ENTRIES)
 def test_what_is_written_is_read_back(entries: list[RecordedCall]) -> None:
-    text = cassette.render_cassette(entries, suite="s", case="c")
-    again = cassette.parse_cassette(text)
+    text = toolbox.render_cassette(entries, suite="s", case="c")
+    again = toolbox.parse_cassette(text)
     assert {entry.key: entry for entry in again} == {entry.key: entry for entry in entries}
 
 
@@ -58,11 +58,11 @@ def test_what_is_written_is_read_back(entries: list[RecordedCall]) -> None:
 def test_the_order_of_calls_does_not_change_the_file(
     entries: list[RecordedCall], shuffle: random.Random
 ) -> None:
-    text = cassette.render_cassette(entries, suite="s", case="c")
+    text = toolbox.render_cassette(entries, suite="s", case="c")
     shuffled = list(entries)
     shuffle.shuffle(shuffled)
-    assert cassette.render_cassette(shuffled, suite="s", case="c") == text
-    assert cassette.render_cassette(cassette.parse_cassette(text), suite="s", case="c") == text
+    assert toolbox.render_cassette(shuffled, suite="s", case="c") == text
+    assert toolbox.render_cassette(toolbox.parse_cassette(text), suite="s", case="c") == text
 
 
 def test_a_file_for_people() -> None:
@@ -72,7 +72,7 @@ def test_a_file_for_people() -> None:
         nth=1,
         response={"t": 1, "a": 2},
     )
-    text = cassette.render_cassette([entry], suite="w.evalset.json", case="rain")
+    text = toolbox.render_cassette([entry], suite="w.evalset.json", case="rain")
     assert "Köln" in text
     assert text.endswith("}\n")
     told = json.loads(text)["calls"][0]
@@ -111,12 +111,12 @@ def test_a_file_for_people() -> None:
 )
 def test_what_is_no_cassette_says_why(text: str, words: str) -> None:
     with pytest.raises(CassetteError) as error:
-        cassette.parse_cassette(text)
+        toolbox.parse_cassette(text)
     assert words in str(error.value)
 
 
 def test_of_two_recordings_of_a_call_the_first_given_counts() -> None:
-    merged = cassette.merge(
+    merged = toolbox.merge(
         [call("Oslo", response=1)], [call("Oslo", response=2), call("Oslo", 2, 3)]
     )
     assert [entry.response for entry in merged] == [1, 3]
@@ -135,7 +135,7 @@ def test_of_two_recordings_of_a_call_the_first_given_counts() -> None:
     ],
 )
 def test_a_case_has_a_file_of_its_own(case_id: str, name: str) -> None:
-    folder, file = cassette.file_name("evals/loans.evalset.json", case_id).split("/")
+    folder, file = toolbox.file_name("evals/loans.evalset.json", case_id).split("/")
     assert folder.startswith("evals-loans-")
     assert file.startswith(name.removesuffix(".json"))
     assert file.endswith(".json")
@@ -145,7 +145,7 @@ def test_a_case_has_a_file_of_its_own(case_id: str, name: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
 def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
-    one, other = (cassette.file_name(suite, case_id) for suite, case_id in cases)
+    one, other = (toolbox.file_name(suite, case_id) for suite, case_id in cases)
     assert one != other
     assert one.count("/") == 1
 
@@ -154,4 +154,4 @@ def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
 @given(st.dictionaries(st.text(), JSON, max_size=3))
 def test_an_address_is_found_again_by_equal_arguments(args: dict[str, Any]) -> None:
     entry = RecordedCall(tool="t", args=args, nth=1, response=None)
-    assert entry.key[1] == cassette.args_text(json.loads(json.dumps(args)))
+    assert entry.key[1] == toolbox.args_text(json.loads(json.dumps(args)))

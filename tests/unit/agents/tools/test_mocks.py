@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.agents.tools import mocks
+from evalgate.agents.tools import toolbox
 
 FULL = """\
 tools:
@@ -23,7 +23,7 @@ tools:
 
 
 def test_everything_is_read() -> None:
-    reading = mocks.parse_mocks(FULL, file="tools.yml")
+    reading = toolbox.parse_mocks(FULL, file="tools.yml")
     assert reading.problems == ()
     first, second, third, fourth = reading.mocks.tools["get_weather"]
     assert (first.args, first.response) == ({"city": "Paris"}, {"degrees": 21})
@@ -46,7 +46,7 @@ def test_everything_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "tools: {}", '{"tools": {"t": [{"response": 1}]}}'])
 def test_an_empty_file_and_json_are_files(text: str) -> None:
-    assert mocks.parse_mocks(text, file="t").problems == ()
+    assert toolbox.parse_mocks(text, file="t").problems == ()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_an_empty_file_and_json_are_files(text: str) -> None:
     ],
 )
 def test_a_mistake_has_its_line(text: str, line: int, words: str, hint: str) -> None:
-    problem = mocks.parse_mocks(text, file="tools.yml").problems[0]
+    problem = toolbox.parse_mocks(text, file="tools.yml").problems[0]
     assert problem.place is not None
     assert (problem.place.file, problem.place.line, problem.code) == (
         "tools.yml",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from evalgate.agents.tools import cassette
+from evalgate.agents.tools import toolbox
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ from evalgate.agents.tools import cassette
     ],
 )
 def test_which_argument_differs(actual: Any, recorded: Any, words: str) -> None:
-    assert cassette.difference(actual, recorded) == words
+    assert toolbox.difference(actual, recorded) == words
 
 
 def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     recorded = [{"city": "Rome", "unit": "C"}, {"city": "Paris", "unit": "C"}, {"city": "Paris"}]
-    assert cassette.nearest_args({"city": "Paris", "unit": "F"}, recorded) == {
+    assert toolbox.nearest_args({"city": "Paris", "unit": "F"}, recorded) == {
         "city": "Paris",
         "unit": "C",
     }
-    assert cassette.nearest_args({"city": "Paris"}, []) is None
+    assert toolbox.nearest_args({"city": "Paris"}, []) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     ],
 )
 def test_a_tool_that_was_never_called(known: list[str], words: str) -> None:
-    assert words in cassette.unknown_tool_message("get_wether", known)
+    assert words in toolbox.unknown_tool_message("get_wether", known)
 
 
 ARGS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4)
@@ -66,4 +66,4 @@ def test_there_is_a_difference_exactly_where_arguments_differ(
 ) -> None:
     if any("***" in value for value in other.values() if isinstance(value, str)):
         return
-    assert any(cassette.changed_args(one, other)) is (one != other)
+    assert any(toolbox.changed_args(one, other)) is (one != other)

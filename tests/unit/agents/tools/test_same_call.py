@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from evalgate.agents.tools import cassette
+from evalgate.agents.tools import toolbox
 from evalgate.values import mapped_texts
 
 JSON = st.recursive(
@@ -44,16 +44,16 @@ ARGS = st.dictionaries(st.text(), JSON, max_size=4)
     ],
 )
 def test_which_arguments_are_the_same(one: Any, other: Any, same: bool) -> None:
-    assert (cassette.args_text(one) == cassette.args_text(other)) is same
-    assert cassette.matches(one, other) is same
+    assert (toolbox.args_text(one) == toolbox.args_text(other)) is same
+    assert toolbox.matches(one, other) is same
 
 
 @settings(max_examples=40, deadline=None)
 @given(ARGS)
 def test_arguments_are_the_same_after_any_json(args: dict[str, Any]) -> None:
     again = json.loads(json.dumps(dict(reversed(args.items()))))
-    assert cassette.args_text(again) == cassette.args_text(args)
-    assert cassette.matches(args, again)
+    assert toolbox.args_text(again) == toolbox.args_text(args)
+    assert toolbox.matches(args, again)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_arguments_are_the_same_after_any_json(args: dict[str, Any]) -> None:
     ],
 )
 def test_what_was_redacted_stands_for_anything(recorded: Any, actual: Any, covered: bool) -> None:
-    assert cassette.matches(recorded, actual) is covered
+    assert toolbox.matches(recorded, actual) is covered
 
 
 def test_redaction_reaches_keys_and_values_at_every_depth() -> None:

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from evalgate.agents import python_process
 from evalgate.agents.protocol import MetricResult
 from evalgate.model import NotEvaluated, Score
 
@@ -37,14 +36,12 @@ def answer(**fields: object) -> MetricResult:
     ],
 )
 def test_what_is_no_score_says_why(fields: dict[str, object], message: str) -> None:
-    found = python_process.metric_grade(answer(**fields), code="m.x")
+    found = answer(**fields).grade("m.x")
     assert isinstance(found, NotEvaluated)
     assert found.message == message
 
 
 @pytest.mark.parametrize(("status", "passed"), [("passed", True), ("failed", False), (None, None)])
 def test_a_score_keeps_what_the_metric_says_of_it(status: str | None, passed: bool | None) -> None:
-    found = python_process.metric_grade(
-        answer(score=0.5, status=status, turns=[0.5, None]), code="m.x"
-    )
+    found = answer(score=0.5, status=status, turns=[0.5, None]).grade("m.x")
     assert found == Score(value=0.5, turns=(0.5, None), passed=passed)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.worker import terminal
+from evalgate.worker import python
 
 PARSER = "import argparse\np = argparse.ArgumentParser()\n"
 
@@ -28,7 +28,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["agent"])
     monkeypatch.setattr(builtins, "input", builtins.input)
-    terminal.TYPIST.set(None)
+    python.TYPIST.set(None)
     return tmp_path / f"talk_{abs(hash(tmp_path))}.py"
 
 
@@ -52,7 +52,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )  # fmt: skip
 def test_what_is_typed_and_printed(module: Path, code: str, printed: str) -> None:
     module.write_text(code, encoding="utf-8")
-    answer = terminal.answering(module.stem)
+    answer = python.answering(module.stem)
     assert [answer("hello"), answer("hello")] == [printed, printed]  # each turn is a new run
 
 
@@ -72,10 +72,10 @@ def test_what_is_typed_and_printed(module: Path, code: str, printed: str) -> Non
 def test_programs_that_do_not_answer(module: Path, code: str, reason: str) -> None:
     module.write_text(code, encoding="utf-8")
     with pytest.raises(RuntimeError, match=reason):
-        terminal.answering(module.stem)("hello")
+        python.answering(module.stem)("hello")
 
 
 def test_a_program_that_is_not_there(module: Path) -> None:
     with pytest.raises(ModuleNotFoundError) as caught:
-        terminal.answering(module.stem)
+        python.answering(module.stem)
     assert caught.value.name == module.stem
