@@ -336,13 +336,6 @@ class Side:
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
 
-    def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Store another side's trial as a trial of this side. `task`: the task of this side."""
-        address, _ = self.addresses(task)
-        if self.journal.trial(address, task.key) is None:
-            self.journal.add_trial(address, trial)
-        self.graded[task.key] = graded.shared()
-
 
 def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
@@ -440,13 +433,14 @@ class Session:
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Give a side's trial to the sides that share it."""
+        """Store a trial of the first side as one of the sides that share its suite."""
         for number, side in enumerate(self.sides):
-            if number != task.side and task.suite.key in side.shared:
-                suite = next(
-                    candidate for candidate in side.suites if candidate.key == task.suite.key
-                )
-                side.take(replace(task, suite=suite, side=number), trial, graded)
+            if number and task.suite.key in side.shared:
+                suite = next(suite for suite in side.suites if suite.key == task.suite.key)
+                address, _ = side.addresses(replace(task, suite=suite, side=number))
+                if side.journal.trial(address, task.key) is None:
+                    side.journal.add_trial(address, trial)
+                side.graded[task.key] = graded.shared()
 
     def share_suite(self, suite: str) -> None:
         """Use the first side's results for a suite on the second side, instead of the second side's
