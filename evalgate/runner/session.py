@@ -541,11 +541,11 @@ class Session:
         ]
         served_count = self._served()
         if self.stop.is_set():
-            self._cut_off = self._cut_off or bool(tasks)
+            self._cut_off |= bool(tasks)
             return
         # if all trials are recorded, threads would only compete for one interpreter and take half
         # as long again
-        self._asks = self._asks or any(
+        self._asks |= any(
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
@@ -574,9 +574,8 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (
-                self.stop.is_set() and self._served() - served_count < len(tasks)
-            )
+            is_cut_off = self._served() - served_count < len(tasks)
+            self._cut_off |= self.stop.is_set() and is_cut_off
 
     def _served(self) -> int:
         return sum(len(side.graded) for side in self.sides)
