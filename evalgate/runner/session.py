@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -480,11 +480,13 @@ class Session:
                 missing_keys |= {
                     (number, key) for number, side in enumerate(sides) if key not in side.graded
                 }
-        self._suspects |= {rerun.key for rerun in reruns}
+        cases = {rerun.key for rerun in reruns}
+        self._suspects |= cases
         self._carry_out(
             sorted({(key.purpose, key.number) for _, key in missing_keys}),
             reason=f"confirming {words.counted(len(self._suspects), 'failure')}",
             wants=lambda task: (task.side, task.key) in missing_keys,
+            only=cases,
         )
         return self._served() > served_count
 
@@ -530,13 +532,15 @@ class Session:
         rounds: Sequence[Round],
         *,
         wants: Callable[[Task], bool],
+        only: Container[CaseKey] | None = None,
         reason: Wording = "",
     ) -> None:
         """Run the wanted trials of these rounds on all sides, in a fair order, except those that a
-        side does not run. `reason`: shown to the user, for rounds after the first ones."""
+        side does not run. `only`: the cases of all wanted trials, if they are few. `reason`: shown
+        to the user, for rounds after the first ones."""
         tasks = [
             task
-            for task in trials.tasks([side.suites for side in self.sides], rounds)
+            for task in trials.tasks([side.suites for side in self.sides], rounds, only=only)
             if wants(task) and self.sides[task.side].runs(task)
         ]
         served_count = self._served()
