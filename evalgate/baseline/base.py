@@ -697,27 +697,26 @@ def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
     If the base has no evaluation file at all, or an unreadable one, its agent can still run these
     cases, so they are not included."""
     rules = base.project.rules
-    unread = frozenset[str]() if rules is None else rules.unread
+    base_agents = base.project.agents
     base_cases = _base_cases(base)
-    base_suite_keys = {key for key, _ in base_cases}
-    has_lost_unread = not unread <= {suite.key for suite in suites}
-    case_keys = []
-    for suite in suites:
-        use = base.project.agents.get(suite.key)
-        lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
-        # the unreadable file may be this suite, under its own name or under a name that head no
-        # longer has
-        may_be_old = not base_cases
-        if rules is not None:
-            may_be_old = suite.key not in base_suite_keys and (
-                suite.key in unread or has_lost_unread
-            )
-        case_keys += [
-            case
-            for case in cases_of([suite])
-            if lacks_agent or (case not in base_cases and not may_be_old)
-        ]
-    return case_keys
+    keys = {suite.key for suite in suites}
+    unknown_keys: Collection[str] = () if base_cases else keys
+    if rules is not None:
+        # an unreadable file may be the suite of its own name or, if head no longer has it, any
+        is_lost = not rules.unread <= keys
+        unread_keys = keys if is_lost else rules.unread
+        unknown_keys = unread_keys - {key for key, _ in base_cases}
+    lacking_keys = {
+        key
+        for key in keys
+        if base.root is not None
+        and (key not in base_agents or opening.is_missing(base_agents[key]))
+    }
+    return [
+        case
+        for case in cases_of(suites)
+        if case[0] in lacking_keys or (case not in base_cases and case[0] not in unknown_keys)
+    ]
 
 
 def _base_cases(base: Base) -> set[CaseKey]:

@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -336,13 +336,6 @@ class Side:
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
 
-    def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Store another side's trial as a trial of this side. `task`: the task of this side."""
-        address, _ = self.addresses(task)
-        if self.journal.trial(address, task.key) is None:
-            self.journal.add_trial(address, trial)
-        self.graded[task.key] = graded.shared()
-
 
 def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
@@ -440,13 +433,14 @@ class Session:
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Give a side's trial to the sides that share it."""
+        """Store a trial of the first side as one of the sides that share its suite."""
         for number, side in enumerate(self.sides):
-            if number != task.side and task.suite.key in side.shared:
-                suite = next(
-                    candidate for candidate in side.suites if candidate.key == task.suite.key
-                )
-                side.take(replace(task, suite=suite, side=number), trial, graded)
+            if number and task.suite.key in side.shared:
+                suite = next(suite for suite in side.suites if suite.key == task.suite.key)
+                address, _ = side.addresses(replace(task, suite=suite, side=number))
+                if side.journal.trial(address, task.key) is None:
+                    side.journal.add_trial(address, trial)
+                side.graded[task.key] = graded.shared()
 
     def share_suite(self, suite: str) -> None:
         """Use the first side's results for a suite on the second side, instead of the second side's
@@ -486,11 +480,13 @@ class Session:
                 missing_keys |= {
                     (number, key) for number, side in enumerate(sides) if key not in side.graded
                 }
-        self._suspects |= {rerun.key for rerun in reruns}
+        cases = {rerun.key for rerun in reruns}
+        self._suspects |= cases
         self._carry_out(
             sorted({(key.purpose, key.number) for _, key in missing_keys}),
             reason=f"confirming {words.counted(len(self._suspects), 'failure')}",
             wants=lambda task: (task.side, task.key) in missing_keys,
+            only=cases,
         )
         return self._served() > served_count
 
@@ -536,22 +532,24 @@ class Session:
         rounds: Sequence[Round],
         *,
         wants: Callable[[Task], bool],
+        only: Container[CaseKey] | None = None,
         reason: Wording = "",
     ) -> None:
         """Run the wanted trials of these rounds on all sides, in a fair order, except those that a
-        side does not run. `reason`: shown to the user, for rounds after the first ones."""
+        side does not run. `only`: the cases of all wanted trials, if they are few. `reason`: shown
+        to the user, for rounds after the first ones."""
         tasks = [
             task
-            for task in trials.tasks([side.suites for side in self.sides], rounds)
+            for task in trials.tasks([side.suites for side in self.sides], rounds, only=only)
             if wants(task) and self.sides[task.side].runs(task)
         ]
         served_count = self._served()
         if self.stop.is_set():
-            self._cut_off = self._cut_off or bool(tasks)
+            self._cut_off |= bool(tasks)
             return
         # if all trials are recorded, threads would only compete for one interpreter and take half
         # as long again
-        self._asks = self._asks or any(
+        self._asks |= any(
             agents.is_asked(suite.agent) for side in self.sides for suite in side.suites
         )
         at_once = self.settings.concurrency if self._asks else 1
@@ -580,9 +578,8 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (
-                self.stop.is_set() and self._served() - served_count < len(tasks)
-            )
+            is_cut_off = self._served() - served_count < len(tasks)
+            self._cut_off |= self.stop.is_set() and is_cut_off
 
     def _served(self) -> int:
         return sum(len(side.graded) for side in self.sides)

@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
@@ -21,6 +21,7 @@ from evalgate.model import (
     UNANSWERED,
     AgentFailure,
     Case,
+    CaseKey,
     Content,
     Event,
     FailureKind,
@@ -73,9 +74,10 @@ def tasks(
     sides: Sequence[Sequence[Suite]],
     rounds: Iterable[Round],
     *,
+    only: Container[CaseKey] | None = None,
     coin: Callable[[], float] = random.random,
 ) -> Iterator[Task]:
-    """The trials of these rounds, of every case.
+    """The trials of these rounds: of every case, or of the cases in `only`.
 
     The order is fair: all cases once, then all a second time, and each case on one side right after
     the other. So a drifting provider or a budget that runs out affects all cases and both sides
@@ -86,10 +88,11 @@ def tasks(
             for cases in zip(*(suite.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS_CHANCE else reversed(order):
-                    key = TrialKey(
-                        suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
-                    )
-                    yield Task(key=key, suite=suite, case=case, side=side)
+                    if only is None or (suite.key, case.case_id) in only:
+                        key = TrialKey(
+                            suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                        )
+                        yield Task(key=key, suite=suite, case=case, side=side)
 
 
 def run_bounded(
