@@ -363,9 +363,7 @@ class AppFiles:
             fields = words.listed(conflicts)
             reason = f"{fields} changed in the app and in {in_file.file}"
             if not base:
-                reason = (
-                    f"{fields} differ in {in_file.file}, and what was pulled is not content here"
-                )
+                reason = f"{fields} differ in {in_file.file}, and what was pulled is not known here"
             hint = "edit the file and `push --overwrite`, or `pull --overwrite` takes the app's"
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content

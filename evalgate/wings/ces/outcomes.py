@@ -569,7 +569,7 @@ def _paired(
 
 
 def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
-    """The share of the expected tools that were called in this order: their longest golden
+    """The share of the expected tools that were called in this order: their longest common
     subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
@@ -728,13 +728,14 @@ class _Turn:
         end = place + 1 if step != self._answers[-1] else None
         messages = self._messages[place:end]
         text = text_of(expected.agent_response)
+        # a payload or an image has no text
         fields = {**SKIPPED, "observed_agent_response": _observed_message(messages)}
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # only the last one is the answer
             is_whole = expected.comparison_type is ComparisonType.EQUALS
             passed = text.strip() == answer.strip() if is_whole else text in answer
             fields["outcome"] = outcome_of(passed=passed)
-        elif self._plan.judges_answer(expected):  # a payload or an image has no text
+        elif self._plan.judges_answer(expected):
             verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             if messages:
                 question = JudgeQuestion(

@@ -100,7 +100,7 @@ def result_of(
 def timed(
     content: GoldenResult | ScenarioResult, turns: Sequence[Invocation], app: str
 ) -> JsonObject:
-    """The field of a result with the outcomes and their pairs times."""
+    """The field of a result with the outcomes and their known times."""
     if isinstance(content, ScenarioResult):
         return {"scenario_result": content.model_copy(update=_latency_fields(turns, app))}
     replays = list(content.turn_replay_results)
