@@ -37,7 +37,7 @@ def raised():
                 codes.update(_of_call(node, constants))
             elif isinstance(node, ast.FunctionDef):
                 codes.update(_of_default(node))
-                codes.update(_of_return(node))
+                codes.update(_of_return(node, constants))
     return {code for code in codes if CODE.fullmatch(code)}
 
 
@@ -75,19 +75,24 @@ def _of_default(function):
             yield default.value
 
 
-def _of_return(function):
-    """A function that tells a problem as a code and its words."""
-    if function.returns is None or not ast.unparse(function.returns).startswith("tuple[str, str"):
+def _of_return(function, constants):
+    """A function that tells a problem as a code and its words, or several."""
+    returns = "" if function.returns is None else ast.unparse(function.returns)
+    if not returns.startswith(("tuple[str, str", "Iterator[tuple[str, str")):
         return
     for node in ast.walk(function):
-        if isinstance(node, ast.Return):
+        if isinstance(node, ast.Return | ast.Yield):
             told = (
                 (node.value.body, node.value.orelse)
                 if isinstance(node.value, ast.IfExp)
                 else (node.value,)
             )
-            tuples = (each for each in told if isinstance(each, ast.Tuple))
-            yield from (each.elts[0].value for each in tuples if _is_text(each.elts[0]))
+            codes = (each.elts[0] for each in told if isinstance(each, ast.Tuple))
+            for code in codes:
+                if _is_text(code):
+                    yield code.value
+                elif isinstance(code, ast.Name) and code.id in constants:
+                    yield constants[code.id]
 
 
 def _is_text(node):

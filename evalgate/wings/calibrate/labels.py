@@ -278,9 +278,9 @@ class LabelsReading:
             hint = "write one JSON object per line"
             raise LabelProblem("json-syntax", f"not JSON: {reason}", hint) from None
         problems = Problems(text, file=self._place.file)
+        problems.use_places(lambda _: self._place)
         line = Spot(problems).validated(LabelLine, raw)
-        for problem in problems.all():
-            self._error(problem.code, str(problem.message), str(problem.hint))
+        self.problems += problems.all()
         return line
 
     def _error(self, code: str, message: str, hint: str) -> None:

@@ -36,7 +36,7 @@ from evalgate.model import (
 from evalgate.model.json_match import MISSING
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, grouped, without
+from evalgate.values import Json, JsonObject, digest_of, grouped, without
 from . import compare, cxas, outcomes, read, shapes
 from .cxas import TRANSFER, Simulation, ToolTest
 from .outcomes import Plan, expectations_of
@@ -506,34 +506,31 @@ def kind_at(tree: SearchedTree, path: str) -> Kind | None:
     return read.kind_of(head.decode("utf-8", "replace"), file=path)
 
 
-@frozen_dataclass
-class CesLibrary(FormatFiles):
+class CesLibrary(Library, FormatFiles):
     """The chosen CES files with their problems, and the files that apply to them."""
 
-    library: Library
-    problems: tuple[Problem, ...] = ()
     noun = "CES evaluation"
 
     def files(self) -> Collection[str]:
         """The chosen files, and the files that apply to them."""
-        return self.library.all_files.keys()
+        return self.all_files.keys()
 
     def eval_sets(
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, set_problems = eval_sets(self.library, selected_ids=selected_ids)
+        sets, set_problems = eval_sets(self, selected_ids=selected_ids)
         deciding_kinds = (*RUN, Kind.APP)
         problems = [
             problem
-            for file, reading in self.library.all_files.items()
+            for file, reading in self.all_files.items()
             for problem in self.problems
             if reading.kind in deciding_kinds
             and problem.place is not None
             and problem.place.file == file
         ]
         problems += set_problems
-        tests = self.library.of(Kind.TOOL_TESTS)
+        tests = self.of(Kind.TOOL_TESTS)
         if tests:
             message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
             hint = "`evalgate list` shows them, `evalgate validate` checks them."
@@ -542,7 +539,7 @@ class CesLibrary(FormatFiles):
 
     def holds_cases(self, file: str) -> bool:
         """True if files of this kind run."""
-        return file in self.library.readings and self.library.readings[file].kind in RUN
+        return file in self.readings and self.readings[file].kind in RUN
 
     def criteria_of(self, cases_of_file: Iterable[Case], agent: AgentUse) -> list[CriterionUse]:
         """The criteria that the evaluations name; for a scenario also one for its end, since CES
@@ -565,11 +562,11 @@ class CesLibrary(FormatFiles):
 
     def evaluation_count(self) -> int:
         """The number of evaluations, including tool tests."""
-        return len(self.library.of(Kind.EVALUATION, *read.CXAS))
+        return len(self.of(Kind.EVALUATION, *read.CXAS))
 
     def lines(self, *, measured_files: Collection[str]) -> Iterator[str]:
         """Each file with its contents."""
-        for file, reading in self.library.readings.items():
+        for file, reading in self.readings.items():
             if file in measured_files:
                 continue
             is_ready = any(not not_run_reason(resource.message) for resource in reading.resources)
@@ -657,7 +654,8 @@ class CesFormat(Format):
         }
         beside = without(readings, chosen)
         return CesLibrary(
-            library=Library(readings=without(readings, beside), beside=beside),
+            readings=without(readings, beside),
+            beside=beside,
             problems=tuple(
                 problem
                 for problem in (*problems, *ces_library.problems)

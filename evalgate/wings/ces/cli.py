@@ -19,7 +19,7 @@ from evalgate.gate import run, waiting
 from evalgate.text import plain, words
 from . import compare, files as ces_files, results
 from .edit import Refused
-from .files import AppFiles, Difference, Done
+from .files import AppChanges, AppFiles, Difference
 
 
 @click.command("diff")
@@ -164,7 +164,7 @@ def _live(
     folder: Path,
     app: str,
     endpoint: str,
-    action: Callable[[AppFiles], Done],
+    action: Callable[[AppFiles], AppChanges],
     sides: dict[str, str],
     *,
     is_drift: bool = False,

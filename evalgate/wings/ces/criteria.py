@@ -33,8 +33,8 @@ from .outcomes import (
     Check,
     Judge,
     JudgeQuestion,
-    Kind,
     Plan,
+    QuestionKind,
     Verdict,
 )
 from .shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
@@ -235,7 +235,7 @@ _YES = {"yes": 1, "no": 0}
 _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
 _QUESTIONS = {
-    Kind.ANSWER: (
+    QuestionKind.ANSWER: (
         outcomes.SIMILARITY,
         _ANSWERS,
         "How consistent is the text in agent_answer with the text in expected_answer?",
@@ -249,7 +249,7 @@ and politeness are free; names, values, dates, decisions and questions are not.
 - largely_inconsistent: most of what matters is missing, or a detail that matters is another.
 - contradictory: it says the opposite, something else, or nothing of it.""",
     ),
-    Kind.SAID: (
+    QuestionKind.SAID: (
         outcomes.SIMILARITY,
         _YES,
         "Does the agent say what is in expected_answer, somewhere in agent_answers?",
@@ -260,7 +260,7 @@ Form, length and order are free; names, values, dates and decisions are not.
 - yes: somewhere the agent says it.
 - no: it does not, or only in part, or it says something else later.""",
     ),
-    Kind.ARGUMENT: (
+    QuestionKind.ARGUMENT: (
         outcomes.SIMILARITY,
         _YES,
         "Do agent_argument and expected_argument mean the same?",
@@ -270,7 +270,7 @@ You compare an argument of a tool call that an AI agent made with the one that i
 - yes: both would make the tool do the same: other words, another spelling, another form of the same date or number.
 - no: they would not.""",
     ),
-    Kind.HALLUCINATION: (
+    QuestionKind.HALLUCINATION: (
         outcomes.HALLUCINATION,
         _CLAIMS,
         "Is what the agent said in the last turn borne out?",
@@ -282,7 +282,7 @@ variables, tools and what they answered. Use no knowledge of your own, except wh
 - not_justified: at least one claim about facts is not, or is contradicted.
 - no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
     ),
-    Kind.GOAL: (
+    QuestionKind.GOAL: (
         outcomes.GOAL,
         _GOAL_WORDS,
         "Did the user get what user_task asks for?",
@@ -297,8 +297,8 @@ came of it, not how.
 }
 """Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
 _CRITERIA = {
-    Kind.NAMED: outcomes.NAMED,
-    Kind.RUBRIC: outcomes.RUBRICS,
+    QuestionKind.NAMED: outcomes.NAMED,
+    QuestionKind.RUBRIC: outcomes.RUBRICS,
     **{kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()},
 }
 _SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
@@ -326,22 +326,22 @@ def ask_verdict(question: JudgeQuestion, actual: Sequence[Invocation]) -> Questi
 
 def _pieces(question: JudgeQuestion, actual: Sequence[Invocation]) -> Pieces:
     match question.kind:
-        case Kind.ANSWER:
+        case QuestionKind.ANSWER:
             request = prompting.text_of(actual[question.turn].user_content)
             return {
                 "user_request": request,
                 "expected_answer": question.expected,
                 "agent_answer": question.actual,
             }
-        case Kind.SAID:
+        case QuestionKind.SAID:
             return {"expected_answer": question.expected, "agent_answers": question.actual}
-        case Kind.ARGUMENT:
+        case QuestionKind.ARGUMENT:
             return {
                 "argument_name": question.argument,
                 "expected_argument": question.expected,
                 "agent_argument": question.actual,
             }
-        case Kind.HALLUCINATION:
+        case QuestionKind.HALLUCINATION:
             history = actual[: question.turn + 1]
             variables = prompting.json_piece(dict(history[-1].state or {}))
             return {**rubrics.conversation_pieces(history), "session_variables": variables}

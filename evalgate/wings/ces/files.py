@@ -154,7 +154,7 @@ PULLED = f"{kept.FOLDER}/ces/pulled"
 
 
 @dataclass(slots=True)
-class Done:
+class AppChanges:
     """The actions of a command, or those of a preview: `differences`, and texts about differences
     that were left alone."""
 
@@ -201,12 +201,12 @@ class AppFiles:
 
     # --- commands --------------------------------------------------------------------------------
 
-    def drift(self) -> Done:
+    def drift(self) -> AppChanges:
         """The differences between the app and the files."""
         pairs = self._pairs()
         if not pairs:
             raise NothingToDo("neither the files nor the app have evaluations")
-        return Done(
+        return AppChanges(
             differences=[
                 difference
                 for in_app, in_file in pairs
@@ -214,11 +214,11 @@ class AppFiles:
             ]
         )
 
-    def pull(self, *, preview: bool = False, overwrite: bool = False) -> Done:
+    def pull(self, *, preview: bool = False, overwrite: bool = False) -> AppChanges:
         """Write the app's changes since the last pull to the files. Changes in the files alone
         stay, and so do resources that the app lacks. A field that changed on both sides is refused;
         `overwrite` takes the app's value."""
-        done = Done()
+        done = AppChanges()
         with contextlib.nullcontext() if preview else self._files.lock():
             for in_app, in_file in self._pairs():
                 if in_app.content is None:
@@ -244,12 +244,12 @@ class AppFiles:
 
     def push(
         self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False
-    ) -> Done:
+    ) -> AppChanges:
         """Write the content of the files to the app if it differs; resources of the app alone stay.
 
         `overwrite`: also replace changes in the app since the last pull. With `no_relaxing`, raises
         ConfigError if a change relaxes, and writes nothing."""
-        done = Done()
+        done = AppChanges()
         changed: list[tuple[Version, Version, Difference]] = []
         for in_app, in_file in self._pairs():
             if in_file.content is None:
@@ -363,9 +363,7 @@ class AppFiles:
             fields = words.listed(conflicts)
             reason = f"{fields} changed in the app and in {in_file.file}"
             if not base:
-                reason = (
-                    f"{fields} differ in {in_file.file}, and what was pulled is not content here"
-                )
+                reason = f"{fields} differ in {in_file.file}, and what was pulled is not known here"
             hint = "edit the file and `push --overwrite`, or `pull --overwrite` takes the app's"
             raise Refused("ABORTED", f"{reason}: {hint}")
         return content

@@ -291,7 +291,7 @@ class Plan(Proto):
 # --- questions for a judge ------------------------------------------------------------------------
 
 
-class Kind(enum.StrEnum):
+class QuestionKind(enum.StrEnum):
     """The subject of a question for a judge."""
 
     ANSWER = "answer"  # an expected answer, 0 to 4
@@ -308,7 +308,7 @@ class JudgeQuestion:
     """A question to a judge. `turn` and `step` count from 0; -1 is the whole conversation.
     `passes`: the scores that pass."""
 
-    kind: Kind
+    kind: QuestionKind
     turn: int = -1
     step: int = -1
     argument: str = ""
@@ -509,7 +509,7 @@ class ExpectedCall:
         is_judged = self.is_judged(args)
         for name in [name for name in scores if is_judged and scores[name] is None]:
             question = JudgeQuestion(
-                kind=Kind.ARGUMENT,
+                kind=QuestionKind.ARGUMENT,
                 turn=self.turn,
                 step=self.step,
                 argument=name,
@@ -569,7 +569,7 @@ def _paired(
 
 
 def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
-    """The share of the expected tools that were called in this order: their longest golden
+    """The share of the expected tools that were called in this order: their longest common
     subsequence."""
     row = [0] * (len(actual) + 1)
     for names in expected:
@@ -728,17 +728,18 @@ class _Turn:
         end = place + 1 if step != self._answers[-1] else None
         messages = self._messages[place:end]
         text = text_of(expected.agent_response)
+        # a payload or an image has no text
         fields = {**SKIPPED, "observed_agent_response": _observed_message(messages)}
         if text and expected.comparison_type in LITERAL:
             answer = messages[-1] if messages else ""  # only the last one is the answer
             is_whole = expected.comparison_type is ComparisonType.EQUALS
             passed = text.strip() == answer.strip() if is_whole else text in answer
             fields["outcome"] = outcome_of(passed=passed)
-        elif self._plan.judges_answer(expected):  # a payload or an image has no text
+        elif self._plan.judges_answer(expected):
             verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             if messages:
                 question = JudgeQuestion(
-                    kind=Kind.ANSWER,
+                    kind=QuestionKind.ANSWER,
                     turn=self._number,
                     step=step,
                     expected=text,
@@ -892,7 +893,7 @@ def _hallucination(
     is_assessed = plan.judges_hallucination(golden_turn)
     if not (is_assessed and calls_of(invocation) and messages_of(invocation)):
         return None
-    question = JudgeQuestion(kind=Kind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
+    question = JudgeQuestion(kind=QuestionKind.HALLUCINATION, turn=number, passes=NO_CLAIM_OR_YES)
     return HallucinationResult(**judge(question).fields(HALLUCINATION_LABELS))
 
 
@@ -905,7 +906,7 @@ def _expectation_results(plan: Plan, judge: Judge) -> tuple[EvaluationExpectatio
             explanation=verdict.explanation,
         )
         for number, name in enumerate(plan.conversation_expectations)
-        for verdict in (judge(JudgeQuestion(kind=Kind.NAMED, step=number)),)
+        for verdict in (judge(JudgeQuestion(kind=QuestionKind.NAMED, step=number)),)
     )
 
 
@@ -921,7 +922,9 @@ def _scenario_result(
     goal = NO_VERDICT
     if plan.judges_goal:
         passes = frozenset({plan.goal_score})
-        goal = judge(JudgeQuestion(kind=Kind.GOAL, expected=task_of(scenario), passes=passes))
+        goal = judge(
+            JudgeQuestion(kind=QuestionKind.GOAL, expected=task_of(scenario), passes=passes)
+        )
     claims = (
         _hallucination(plan, number, invocation, judge) for number, invocation in enumerate(actual)
     )
@@ -945,7 +948,7 @@ def _scenario_result(
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
-            for verdict in (judge(JudgeQuestion(kind=Kind.RUBRIC, step=number)),)
+            for verdict in (judge(JudgeQuestion(kind=QuestionKind.RUBRIC, step=number)),)
         ),
         hallucination_result=ratings,
         user_goal_satisfaction_result=None
@@ -994,7 +997,9 @@ def _scenario_answer(step: int, expected: str, messages: Sequence[str], judge: J
     if not expected or not messages:
         return {"outcome": Outcome.FAIL if expected else Outcome.SKIPPED}
     said = "\n".join(messages)
-    verdict = judge(JudgeQuestion(kind=Kind.SAID, step=step, expected=expected, actual=said))
+    verdict = judge(
+        JudgeQuestion(kind=QuestionKind.SAID, step=step, expected=expected, actual=said)
+    )
     observed = _observed_message(messages[-1:])
     return {"outcome": verdict.outcome(YES), "observed_agent_response": observed}
 

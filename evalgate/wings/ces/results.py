@@ -100,7 +100,7 @@ def result_of(
 def timed(
     content: GoldenResult | ScenarioResult, turns: Sequence[Invocation], app: str
 ) -> JsonObject:
-    """The field of a result with the outcomes and their pairs times."""
+    """The field of a result with the outcomes and their known times."""
     if isinstance(content, ScenarioResult):
         return {"scenario_result": content.model_copy(update=_latency_fields(turns, app))}
     replays = list(content.turn_replay_results)
@@ -346,12 +346,12 @@ def render(report: Report) -> str:
     for side, run in (("base", report.base), ("head", report.run)):
         if run is None:
             continue
-        trials = measured_trials(run, side)
-        by_app = grouped((plan.app, (plan, result)) for _, _, plan, result in trials)
-        for app, measured in by_app.items():
-            evaluation_run = run_of(measured, _run_of_app(run, side, app))
+        results = [measure(run, side, *parts) for parts in trials_of(run)]
+        by_app = grouped((plan.app, (plan, result)) for plan, result in results)
+        for app, results_of_app in by_app.items():
+            evaluation_run = run_of(results_of_app, _run_of_app(run, side, app))
             document["evaluationRuns"].append(evaluation_run.json())
-            for _, result in measured:
+            for _, result in results_of_app:
                 document["evaluationResults"].append(result.json())
                 pairs.append((evaluation_of(result), (_version(run, side), result)))
     document["aggregatedMetrics"] = {
@@ -373,18 +373,13 @@ def _run_of_app(run: Run, side: str, app: str) -> EvaluationRun:
     )
 
 
-def measured_trials(
-    run: Run, side: str
-) -> Iterator[tuple[GradedTrial, Transcript | None, Plan, EvaluationResult]]:
-    """Each first trial of a CES evaluation, with its result."""
+def trials_of(run: Run) -> Iterator[tuple[Case, GradedTrial, Transcript | None]]:
+    """The trials of CES evaluations, without reruns."""
     cases_by_key = cases_of(run.suites)
     for trial in run.trials:
         case = cases_by_key.get(trial.key.case)
         if case is not None and case.ces is not None and trial.key.is_first:  # reruns only confirm
-            transcript = run.transcripts(trial.key)
-            plan = Plan.model_validate(case.ces)
-            batch = _run_of_app(run, side, plan.app)
-            yield trial, transcript, plan, _measured(plan, batch, case, trial, transcript)
+            yield case, trial, run.transcripts(trial.key)
 
 
 def _version(run: Run, side: str) -> str:
@@ -393,17 +388,19 @@ def _version(run: Run, side: str) -> str:
     return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
-def _measured(
-    plan: Plan, batch: EvaluationRun, case: Case, trial: GradedTrial, transcript: Transcript | None
-) -> EvaluationResult:
-    """The result of a trial, by turn and expectation."""
+def measure(
+    run: Run, side: str, case: Case, trial: GradedTrial, transcript: Transcript | None
+) -> tuple[Plan, EvaluationResult]:
+    """The evaluation of a trial, and its result by turn and expectation."""
+    plan = Plan.model_validate(case.ces)
+    batch = _run_of_app(run, side, plan.app)
     number = trial.key.number + 1
     if trial.failure is not None or transcript is None:
         lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         failure = trial.failure or lost
         error_type = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
         error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
-        return result_of(plan, batch, number=number, error=error)
+        return plan, result_of(plan, batch, number=number, error=error)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
     content = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
     deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
@@ -420,7 +417,7 @@ def _measured(
         error_type=ErrorType.METRIC_CALCULATION_FAILURE,
         error_message="; ".join(lacking) or "an outcome is unknown",
     )
-    return result_of(
+    return plan, result_of(
         plan,
         batch,
         number=number,
@@ -467,17 +464,18 @@ class OutcomePair:
 
 def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
     """The outcomes of one side, without evaluations that the platform did not finish."""
-    for trial, transcript, plan, measured in measured_trials(run, side):
+    for case, trial, transcript in trials_of(run):
         if transcript is None or transcript.platform is None:
             continue
+        plan, own_result = measure(run, side, case, trial, transcript)
         result = EvaluationResult.model_validate(transcript.platform)
-        statuses = (result.evaluation_status, measured.evaluation_status)
+        statuses = (result.evaluation_status, own_result.evaluation_status)
         yield OutcomePair(
             row=_EVALUATION, where=str(trial.key), column=_COLUMNS.get(statuses, _OPEN)
         )
         checks, own_checks = (
             _by_subject(outcomes.checks(plan, content)) if content else {}
-            for content in (_content_of(result), _content_of(measured))
+            for content in (_content_of(result), _content_of(own_result))
         )
         for key, check in checks.items():
             if key in own_checks and transcript.invocations:

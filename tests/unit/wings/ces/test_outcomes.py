@@ -14,7 +14,7 @@ from google.protobuf import json_format
 
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import outcomes
-from evalgate.wings.ces.outcomes import Kind, Plan, Verdict
+from evalgate.wings.ces.outcomes import Plan, QuestionKind, Verdict
 from evalgate.wings.ces.shapes import (
     Evaluation,
     EvaluationMetricsConfig,
@@ -734,7 +734,9 @@ GOLDENS: list[tuple[str, Plan, Invocation, Any, dict[Any, int | None]]] = [
 def verdicts_in(scores: dict[Any, int | None], turn: int = 0) -> dict[Any, Verdict]:
     made = {}
     for (kind, step, *argument), score in scores.items():
-        made[Kind(kind), turn, step, "".join(argument)] = Verdict(score=score, explanation="So.")
+        made[QuestionKind(kind), turn, step, "".join(argument)] = Verdict(
+            score=score, explanation="So."
+        )
     return made
 
 
@@ -1048,9 +1050,11 @@ SCENARIOS: list[tuple[str, Plan, Invocation, Any, bool | None, dict[Any, int | N
 
 def key_of(kind: str, step: int, argument: str = "") -> Any:
     if kind == "hallucination":
-        return Kind.HALLUCINATION, step, -1, ""
+        return QuestionKind.HALLUCINATION, step, -1, ""
     return (
-        (kind, -1, step, "") if kind in ("named", "rubrics") else (Kind(kind), -1, step, argument)
+        (kind, -1, step, "")
+        if kind in ("named", "rubrics")
+        else (QuestionKind(kind), -1, step, argument)
     )
 
 

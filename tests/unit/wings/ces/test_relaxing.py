@@ -154,7 +154,7 @@ def judged(question: outcomes.JudgeQuestion) -> Verdict:
     """What a judge says who always says the same of the same texts."""
     text_of_it = f"{question.kind}\0{question.expected}\0{question.actual}"
     digest = hashlib.sha256(text_of_it.encode()).digest()[0]
-    scores = {outcomes.Kind.ANSWER: digest % 5, outcomes.Kind.GOAL: 1}
+    scores = {outcomes.QuestionKind.ANSWER: digest % 5, outcomes.QuestionKind.GOAL: 1}
     return Verdict(score=scores.get(question.kind, digest % 2))
 
 

@@ -155,7 +155,9 @@ def test_a_failed_trial_has_no_status(kind: FailureKind, error: str) -> None:
         GradedTrial(key=TrialKey(suite="s", case_id="e", number=1), grades={}, failure=None),
     )
     run = Run(suites=(suite,), trials=trials, transcripts={}.get, started_at=BATCH.create_time)
-    (_, _, _, first), (_, _, _, lost) = results.measured_trials(run, "head")
+    (_, first), (_, lost) = (
+        results.measure(run, "head", *parts) for parts in results.trials_of(run)
+    )
     for result, kind_of_error in ((first, error), (lost, "RUNTIME_FAILURE")):
         found = valid(result)
         assert (found["executionState"], found.get("evaluationStatus")) == ("ERROR", None)
