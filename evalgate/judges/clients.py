@@ -120,7 +120,7 @@ class Clients:
             is_set = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
             vertex = name.vertex or is_set
             variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
-            endpoint = ModelHost(base_url="", url=variable)
+            endpoint = ModelHost("", url=variable)
             key_names: tuple[str, ...] = GOOGLE_KEYS
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
