@@ -155,7 +155,7 @@ class ReplyForm:
             for excerpt in excerpts
             if excerpt
         )
-        return " ".join([_prose_of(entry, "rationale", *self.texts), *quotations]).strip()
+        return " ".join([_prose_of(entry, "rationale", "evidence"), *quotations]).strip()
 
 
 def object_schema(properties: Json) -> Json:
