@@ -155,8 +155,8 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
         "calls": ledger.uses()[0].calls,
         "wall_s": seconds,
         "scores": [
-            None if result.items[""].passed is None else float(result.items[""].passed)
-            for result in results
+            float(item.passed or False) if isinstance(item, Vote) else None
+            for item in (result.items[""] for result in results)
         ],
     }
 

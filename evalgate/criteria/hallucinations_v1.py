@@ -54,13 +54,13 @@ def grade(view: TrialView, *, ask: Inquiry) -> Grade:
     ]
     splits = ask.panel.vote_all([_split(passage.text, ask) for passage in passages])
     sentences_of_texts = [
-        parse_split(result.samples[0].text, passage.text) if result.items[""].passed else ()
+        parse_split(result.samples[0].text, passage.text) if judged.lack_of(result) is None else ()
         for passage, result in zip(passages, splits, strict=True)
     ]
     plans = [
         render_validation(passage.context, sentences)
         if sentences
-        else JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
+        else JudgedTurn(lack=judged.lack_of(result))
         for passage, sentences, result in zip(passages, sentences_of_texts, splits, strict=True)
     ]
     numbers = [passage.turn for passage in passages]

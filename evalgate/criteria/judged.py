@@ -18,12 +18,9 @@ from evalgate.judges import prompting
 from evalgate.judges.base import (
     ADK_MODEL,
     ADK_SAMPLES,
-    ItemVerdict,
-    JudgeFailureKind,
     JudgePanel,
     Sample,
     SampledRequest,
-    Undecided,
     Vote,
     VoteResult,
 )
@@ -90,12 +87,6 @@ class VertexOptions(AnswerOptions):
     effect only with `llm`."""
 
     judge: Source = Source.VERTEX
-
-
-REFUSED = frozenset(
-    {JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED}
-)
-"""Kinds of failure that only other credentials fix."""
 
 
 @frozen_dataclass
@@ -215,15 +206,16 @@ def finding_of(
 ) -> Finding:
     """The verdict on an item, its reason, and the opinion of each sample."""
     verdict = result.items[item]
-    vote = verdict.vote or Vote(passed=None)
+    vote = verdict if isinstance(verdict, Vote) else Vote(passed=None)
+    lack = lack_of(result, item)
     return Finding(
-        text=vote.rationale or verdict.message,
+        text=vote.rationale if lack is None else lack.message,
         turn=turn,
         label=vote.label,
-        score=None if verdict.passed is None else float(verdict.passed),
+        score=None if vote.passed is None else float(vote.passed),
         subject=subject,
         opinions=tuple(_opinion(sample, item) for sample in result.samples),
-        spared=0 if verdict.passed is None else result.request.num_samples - len(result.samples),
+        spared=0 if vote.passed is None else result.request.num_samples - len(result.samples),
     )
 
 
@@ -254,8 +246,12 @@ def judged_turn(
     turn has a lack if any item has no verdict (in ADK: if all have none). `mean`: for one label,
     the score from the numbers that the samples gave, in place of 1.0 for yes and 0.0 for no."""
     verdicts = [result.items[item] for item in subjects]
-    lack = next(filter(None, (lack_of(verdict, result.samples) for verdict in verdicts)), None)
-    scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
+    lack = next((verdict for verdict in verdicts if isinstance(verdict, NotEvaluated)), None)
+    scores = tuple(
+        float(vote.passed)
+        for vote in verdicts
+        if isinstance(vote, Vote) and vote.passed is not None
+    )
     if scores and mean is not None:
         votes = (sample.votes.get("") for sample in result.samples)
         scores = (mean([float(vote.label) for vote in votes if vote and vote.passed]),)
@@ -276,19 +272,10 @@ def without_score(reason: str, turn: int) -> JudgedTurn:
     return JudgedTurn(findings=(Finding(text=Sentence(reason), turn=turn),))
 
 
-def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> NotEvaluated | None:
+def lack_of(result: VoteResult, item: str = "") -> NotEvaluated | None:
     """Why an item has no verdict; None if it has one."""
-    if verdict.passed is not None:
-        return None
-    kinds = {sample.failure.kind for sample in samples if sample.failure}
-    reason = Reason.JUDGE_UNAVAILABLE
-    if verdict.undecided is Undecided.UNREADABLE:
-        reason = Reason.JUDGE_UNREADABLE
-    elif kinds & REFUSED:
-        reason = Reason.CREDENTIALS_MISSING
-    elif kinds == {JudgeFailureKind.NO_RECORDING}:
-        reason = Reason.JUDGE_NOT_RECORDED
-    return NotEvaluated(reason=reason, message=verdict.message)
+    verdict = result.items[item]
+    return verdict if isinstance(verdict, NotEvaluated) else None
 
 
 @frozen_dataclass

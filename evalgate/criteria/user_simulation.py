@@ -47,7 +47,7 @@ def build(
         options,
         use,
         services,
-        partial(grade, options=options, threshold=threshold),
+        partial(grade, threshold=threshold),
         unready=lambda view: (
             not_evaluated(Reason.NOT_APPLICABLE, "no_scenario")
             if view.case.scenario is None
@@ -56,15 +56,13 @@ def build(
     )
 
 
-def grade(
-    view: TrialView, *, options: SimulatorQualityOptions, ask: Inquiry, threshold: float
-) -> Grade:
+def grade(view: TrialView, *, ask: Inquiry, threshold: float) -> Grade:
     """The share of valid messages: the first by comparison, the others by votes. A wrong end makes
     the last message invalid. Unknown if any verdict is unknown. The end of a conversation that a
     limit cut is not judged, except in ADK."""
     scenario = view.case.scenario
     assert scenario is not None  # see `unready` in `build`
-    questions = _questions(view, scenario, options, ask)
+    questions = _questions(view, scenario, ask)
     count = len(view.actual)
     numbers = range(2, len(questions) + 2)
     votes = ask.judged(
@@ -116,11 +114,11 @@ def _conclude_as_adk(judged_turns: Sequence[JudgedTurn], *, threshold: float) ->
     return Score(value=total / len(scores), turns=tuple(scores), findings=findings, lacking=lacking)
 
 
-def _questions(
-    view: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Inquiry
-) -> list[Question]:
+def _questions(view: TrialView, scenario: ConversationScenario, ask: Inquiry) -> list[Question]:
     """One question for each message from the second on, then one for the end of the
     conversation."""
+    options = ask.options
+    assert isinstance(options, SimulatorQualityOptions)
     messages = [prompting.text_of(turn.user_content) for turn in view.actual[1:]]
     if not ask.deviations.simulator_cut or view.ended_by is not Ending.TURN_LIMIT:
         messages.append(options.stop_signal)

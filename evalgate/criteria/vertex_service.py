@@ -168,7 +168,7 @@ def nothing() -> NotEvaluated:
 def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
     """A reply of the service as the judgment of a turn; `turn` None: of the conversation."""
     if any(sample.failure for sample in result.samples) or not result.samples:
-        return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
+        return JudgedTurn(lack=judged.lack_of(result))
     score, findings = parse(result.samples[0].text, turn=turn)
     if score is not None:
         return JudgedTurn(scores=(score,), findings=findings)

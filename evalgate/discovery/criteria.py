@@ -274,13 +274,12 @@ class CriteriaFinder:
         self.problems: list[Problem] = []
         self._settings = settings
         self._gate_file = settings.locate().file
-        self._read: dict[str, tuple[CriterionUse, ...]] = {}
+        self._readings: dict[str, CriteriaReading] = {}
         self._holds_criteria = cache(self._find_criteria)
         self._is_foreign = cache(self._report_foreign)
         self._other_configs: dict[str, None] = {}
         paths = (*tree.config_files, *tree.other_json)
         self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
-        self._simulators: dict[str, SimulatorUse] = {}
 
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
@@ -288,14 +287,14 @@ class CriteriaFinder:
         """The criteria of a suite, their source, and the simulated user of that source. In order of
         priority: `criteria`, the gate file, a file beside, a file above, the defaults.
         Informational criteria come last."""
-        uses, origin, file = self._first(key, cases, is_dataset=is_dataset)
-        simulator = self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse())
-        all_uses = (*uses, *informational_uses(beside=uses))
-        return all_uses, CriteriaSource(origin=origin, file=file), simulator
+        reading, origin, file = self._first(key, cases, is_dataset=is_dataset)
+        all_uses = (*reading.criteria, *informational_uses(beside=reading.criteria))
+        source = CriteriaSource(origin=origin, file=file)
+        return all_uses, source, reading.simulator or SimulatorUse()
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[tuple[CriterionUse, ...], ConfigOrigin, str]:
+    ) -> tuple[CriteriaReading, ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
             criteria_path = root / self._settings.criteria
@@ -303,12 +302,12 @@ class CriteriaFinder:
             place = criteria_path.relative_to(root) if is_inside else criteria_path
             file = place.as_posix()
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
-            uses = self._of_file(
+            reading = self._of_file(
                 file,
                 named_by=named_by,
                 read=lambda label: walk.read_user_file(criteria_path, label=label),
             )
-            return uses, ConfigOrigin.EXPLICIT, file
+            return reading, ConfigOrigin.EXPLICIT, file
         rules = [
             (number, suite_rule)
             for number, suite_rule in enumerate(self._settings.gate_file.suites)
@@ -318,12 +317,12 @@ class CriteriaFinder:
         index, rule = rules[-1] if rules else (-1, None)
         if rule is not None and rule.criteria is not None:
             config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
-            uses = self._of_rule(rule.criteria, index, config_path or "")
-            return uses, ConfigOrigin.EMBEDDED, self._gate_file
+            reading = self._of_rule(rule.criteria, index, config_path or "")
+            return reading, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
-            uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
-            return uses, ConfigOrigin.EXPLICIT, rule.config
+            reading = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
+            return reading, ConfigOrigin.EXPLICIT, rule.config
         config_path = self._nearest(key, is_dataset=is_dataset)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
@@ -332,7 +331,8 @@ class CriteriaFinder:
                 ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE,
                 config_path,
             )
-        return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
+        reading = CriteriaReading(criteria=self._defaults(cases))
+        return reading, ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
         """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
@@ -411,11 +411,11 @@ class CriteriaFinder:
 
     def _of_file(
         self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
-    ) -> tuple[CriterionUse, ...]:
-        if path not in self._read:
+    ) -> CriteriaReading:
+        if path not in self._readings:
             text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
-                self._read[path] = ()
+                self._readings[path] = CriteriaReading()
                 self.problems.append(
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
@@ -424,22 +424,20 @@ class CriteriaFinder:
                     reading = formats.parse_dataset_config(text, file=path, read=self.tree.read)
                 else:
                     reading = formats.parse_criteria(text, file=path)
-                self._read[path] = self._checked(reading, Place(path))
-                if reading.simulator is not None:
-                    self._simulators[path] = reading.simulator
-        return self._read[path]
+                self._readings[path] = self._checked(reading, Place(path))
+        return self._readings[path]
 
-    def _of_rule(self, raw: Json, index: int, config: str) -> tuple[CriterionUse, ...]:
+    def _of_rule(self, raw: Json, index: int, config: str) -> CriteriaReading:
         """Criteria in the gate file: the same reader, with places in the gate file. They may name
         metrics of the dataset's `config`, and set thresholds for them."""
         name = f"{self._gate_file}#{index}#{config}"
-        if name not in self._read:
+        if name not in self._readings:
             text = json.dumps({"criteria": raw}, default=str)
             locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            of_config = self._of_file(config) if config.endswith(_YAML) else ()
+            of_config = self._of_file(config).criteria if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in of_config}
             uses = (
                 replace(metrics[use.name], threshold=use.threshold, place=use.place)
@@ -447,18 +445,21 @@ class CriteriaFinder:
                 else use
                 for use in reading.criteria
             )
-            self._read[name] = self._checked(
-                replace(reading, criteria=tuple(uses), metrics=frozenset(metrics)), locate()
+            rule_reading = CriteriaReading(
+                criteria=tuple(uses), problems=reading.problems, metrics=frozenset(metrics)
             )
-        return self._read[name]
+            self._readings[name] = self._checked(rule_reading, locate())
+        return self._readings[name]
 
-    def _checked(self, reading: CriteriaReading, place: Place) -> tuple[CriterionUse, ...]:
+    def _checked(self, reading: CriteriaReading, place: Place) -> CriteriaReading:
+        """The reading with its criteria as they were checked."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
+        checked_reading = replace(reading, criteria=uses)
         if errors_in(reading.problems):
-            return uses
+            return checked_reading
         if not uses:
             message = "the config has no criteria, so every answer would pass"
             hint = f"Add criteria under `criteria`: {EXAMPLE}."
@@ -469,7 +470,7 @@ class CriteriaFinder:
             message = f"every answer would pass: {names} {verb} informational"
             hint = "Add a criterion with a threshold."
             self.problems.append(errors.error("only-informational", message, place, hint))
-        return uses
+        return checked_reading
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:

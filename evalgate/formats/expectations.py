@@ -71,8 +71,8 @@ def change(
             is_old = dialect in eval_set.OLD
             values |= _call_values(raw, calls, steps, old_turn.tool_calls, is_old=is_old)
     new_text: str | None = text
-    for steps_to_value, value in values.items():
-        new_text = new_text and rewrite.put(new_text, (*path, *steps_to_value), value)
+    for value_path, value in values.items():
+        new_text = new_text and rewrite.put(new_text, (*path, *value_path), value)
     new_cases = _cases_in(new_text or "", file=file)
     if new_text and _is_exact_change(
         old_set.cases, new_cases, (index, turn), answer=answer, calls=calls

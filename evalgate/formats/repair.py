@@ -110,7 +110,7 @@ Repair = Callable[[Any, Spot], Any]
 unchanged."""
 
 
-def _each(repair: Repair) -> Repair:
+def _repair_items(repair: Repair) -> Repair:
     """The repair of a list."""
     return lambda raw, spot: (
         [repair(member, spot.at(index)) for index, member in enumerate(raw)]
@@ -364,7 +364,7 @@ def _finish_steps(steps: Fields) -> Any:
     spot = steps.under("tool_uses")
     calls = steps.get("tool_uses")
     if spot.path[-1] in ("tool_uses", "toolUses"):
-        steps.repair("tool_uses", _each(repair_call))
+        steps.repair("tool_uses", _repair_items(repair_call))
     # under another name, a call may have its result beside it
     elif isinstance(calls, list):
         steps.update(without(_steps_of_tools(calls, spot), steps.keys() - {"tool_uses"}))
@@ -381,7 +381,7 @@ STEPS = Shape(
     "intermediate_data",
     IntermediateDataWire.model_fields,
     meaning=lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
-    members={"tool_responses": _each(RESPONSE.read)},
+    members={"tool_responses": _repair_items(RESPONSE.read)},
     finish=_finish_steps,
     tool_uses=_CALLS,
     invocation_events="events",
@@ -417,7 +417,7 @@ def _repair_part(raw: Any, spot: Spot) -> Any:
 CONTENT = Shape(
     "a content",
     ContentWire.model_fields,
-    members={"parts": _each(_repair_part)},
+    members={"parts": _repair_items(_repair_part)},
     parts="content text",
 )
 
@@ -489,7 +489,7 @@ INVOCATION = Shape(
         "user_content": partial(repair_content, role="user"),
         "final_response": partial(repair_content, role="model"),
         "intermediate_data": _repair_steps,
-        "rubrics": _each(_repair_rubric),
+        "rubrics": _repair_items(_repair_rubric),
     },
     user_content="user query prompt user_message user_input input",
     final_response=f"reference {_ANSWERS} expected_final",
@@ -536,10 +536,10 @@ CASE = Shape(
     EvalCaseWire.model_fields,
     is_open=True,
     members={
-        "conversation": _each(repair_invocation),
+        "conversation": _repair_items(repair_invocation),
         "conversation_scenario": SCENARIO.read,
         "session_input": SESSION.read,
-        "rubrics": _each(_repair_rubric),
+        "rubrics": _repair_items(_repair_rubric),
     },
     finish=_finish_case,
     eval_id="id case_id eval_case_id test_id name",
@@ -692,7 +692,7 @@ def _finish_old_turn(turn: Fields) -> Fields:
     for key, (adk_key, repair) in _OLD_STEPS.items():
         items = turn.pop(key, [])
         if isinstance(items, list):
-            steps[adk_key] = _each(repair)(items, turn.under(key))
+            steps[adk_key] = _repair_items(repair)(items, turn.under(key))
         else:
             turn.under(key).wrong_type("a list", items)
     turn["intermediate_data"] = steps
@@ -745,7 +745,7 @@ OLD_CASE = Shape(
     is_old=True,
     remark=_IGNORED,
     is_lost=expects,
-    members={"data": _each(OLD_TURN.read)},
+    members={"data": _repair_items(OLD_TURN.read)},
     finish=_finish_old_case,
 )
 

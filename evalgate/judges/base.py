@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from evalgate.model import Text, Usage
+from evalgate.model import NotEvaluated, Text, Usage
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.system import http
 from evalgate.text import plain
@@ -86,6 +86,11 @@ FINAL_KINDS = frozenset(
     )
 )
 """Kinds of failures that every further question of the same model would meet as well."""
+
+REFUSED = frozenset(
+    {JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED}
+)
+"""Kinds of failure that only other credentials fix."""
 
 
 @frozen_dataclass
@@ -276,24 +281,6 @@ class SampledRequest:
     deviations: Deviations = OURS
 
 
-class Undecided(enum.StrEnum):
-    """The reason why an item has no verdict."""
-
-    UNAVAILABLE = "unavailable"  # samples failed, and they could have changed the outcome
-    UNREADABLE = "unreadable"  # the judge answered, but not with a label for this item
-
-
-@frozen_dataclass
-class ItemVerdict:
-    """The verdict of the samples on one item: `passed`, or the reason why it is undecided, with a
-    message. `vote`: the first one of the winning side."""
-
-    passed: bool | None
-    undecided: Undecided | None = None
-    message: Wording = ""
-    vote: Vote | None = None
-
-
 @frozen_dataclass
 class Sample:
     """One sample: its votes by item and its text, or its failure."""
@@ -307,11 +294,11 @@ class Sample:
 
 @frozen_dataclass
 class VoteResult:
-    """The verdict on each item of a request, in its order, and the samples that were asked, by
-    index."""
+    """The verdict on each item of a request, in its order: the first vote of the winning side, or
+    why the item is undecided. And the samples that were asked, by index."""
 
     request: SampledRequest
-    items: Mapping[str, ItemVerdict]
+    items: Mapping[str, Vote | NotEvaluated]
     samples: tuple[Sample, ...]
 
 

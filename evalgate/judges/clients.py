@@ -56,7 +56,7 @@ class Clients:
     def missing(self, model_names: Iterable[str]) -> Mapping[str, str]:
         """The configuration that each of the models lacks, by model, with the next step; complete
         models are left out. Makes no calls."""
-        reasons = {model: self._lack(model) for model in model_names}
+        reasons = {model: self._plan(model)[2] for model in model_names}
         return {model: reason for model, reason in reasons.items() if reason}
 
     def key_names(self, model_names: Iterable[str]) -> frozenset[str]:
@@ -81,8 +81,7 @@ class Clients:
         """The opened client of `model`, and its limiter. Raises JudgeFailed(NOT_CONFIGURED)."""
         with self._lock:
             if model not in self._clients:
-                reason = self._lack(model)
-                driver, setting = self._plan(model)
+                driver, setting, reason = self._plan(model)
                 if driver is None or reason:
                     raise JudgeFailed(
                         JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=reason)
@@ -105,16 +104,8 @@ class Clients:
 
     # --- settings ---------------------------------------------------------------------------------
 
-    def _lack(self, model: str) -> str:
-        driver, setting = self._plan(model)
-        if driver is not None:
-            return driver.missing(setting)
-        return (
-            f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
-            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
-        )
-
-    def _plan(self, model: str) -> tuple[JudgeDriver | None, JudgeSetting]:
+    def _plan(self, model: str) -> tuple[JudgeDriver | None, JudgeSetting, str]:
+        """The driver of a model, its setting, and what it lacks."""
         name = models.parse_name(model)
         defaults = self._defaults
         environment = self._environment
@@ -129,7 +120,7 @@ class Clients:
             is_set = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
             vertex = name.vertex or is_set
             variable = "GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL"
-            endpoint = ModelHost(base_url="", url=variable)
+            endpoint = ModelHost("", url=variable)
             key_names: tuple[str, ...] = GOOGLE_KEYS
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
@@ -143,7 +134,7 @@ class Clients:
         keys = (environment.get(key_name, "").strip() for key_name in key_names)
         # the user's own endpoint may need no key
         is_keyless = own_url and not defaults.api_key_env
-        return self._drivers.get(client), JudgeSetting(
+        setting = JudgeSetting(
             model=name.name,
             base_url=own_url or endpoint.base_url,
             api_key=next(filter(None, keys), ""),
@@ -154,6 +145,12 @@ class Clients:
             path=defaults.replay,
             redact=self.redact,
         )
+        driver = self._drivers.get(client)
+        reason = (
+            f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
+        )
+        return driver, setting, reason if driver is None else driver.missing(setting)
 
 
 def variables_with(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -27,7 +28,7 @@ EVALUATION = "vertex_evaluation"
 """Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
 
 
-@frozen_dataclass
+@dataclass(frozen=True, slots=True)
 class ModelHost:
     """The address of an OpenAI-compatible provider. `priced_as`: its id in genai-prices, "" if no
     price table covers it. `key`, `url`: environment variables with its key and with another
@@ -42,46 +43,39 @@ class ModelHost:
 ENDPOINTS: Mapping[str, ModelHost] = MappingProxyType(
     {
         "openai": ModelHost(
-            base_url="https://api.openai.com/v1",
-            key="OPENAI_API_KEY",
+            "https://api.openai.com/v1",
+            "OPENAI_API_KEY",
             url="OPENAI_BASE_URL",
             priced_as="openai",
         ),
         "anthropic": ModelHost(
-            base_url="https://api.anthropic.com/v1/",
-            key="ANTHROPIC_API_KEY",
-            url="",
+            "https://api.anthropic.com/v1/",
+            "ANTHROPIC_API_KEY",
             priced_as="anthropic",
         ),
-        "groq": ModelHost(
-            base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"
-        ),
-        "mistral": ModelHost(
-            base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"
-        ),
-        "deepseek": ModelHost(
-            base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"
-        ),
+        "groq": ModelHost("https://api.groq.com/openai/v1", "GROQ_API_KEY", priced_as="groq"),
+        "mistral": ModelHost("https://api.mistral.ai/v1", "MISTRAL_API_KEY", priced_as="mistral"),
+        "deepseek": ModelHost("https://api.deepseek.com", "DEEPSEEK_API_KEY", priced_as="deepseek"),
         "openrouter": ModelHost(
-            base_url="https://openrouter.ai/api/v1",
-            key="OPENROUTER_API_KEY",
+            "https://openrouter.ai/api/v1",
+            "OPENROUTER_API_KEY",
             priced_as="openrouter",
         ),
         "together_ai": ModelHost(
-            base_url="https://api.together.xyz/v1", key="TOGETHERAI_API_KEY", priced_as="together"
+            "https://api.together.xyz/v1", "TOGETHERAI_API_KEY", priced_as="together"
         ),
-        "xai": ModelHost(base_url="https://api.x.ai/v1", key="XAI_API_KEY", priced_as="x-ai"),
+        "xai": ModelHost("https://api.x.ai/v1", "XAI_API_KEY", priced_as="x-ai"),
         "perplexity": ModelHost(
-            base_url="https://api.perplexity.ai", key="PERPLEXITYAI_API_KEY", priced_as="perplexity"
+            "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", priced_as="perplexity"
         ),
-        "ollama": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
-        "ollama_chat": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "ollama": ModelHost("http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "ollama_chat": ModelHost("http://localhost:11434/v1", url="OLLAMA_API_BASE"),
         "lm_studio": ModelHost(
-            base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"
+            "http://localhost:1234/v1", "LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"
         ),
         "hosted_vllm": ModelHost(
-            base_url="http://localhost:8000/v1",
-            key="HOSTED_VLLM_API_KEY",
+            "http://localhost:8000/v1",
+            "HOSTED_VLLM_API_KEY",
             url="HOSTED_VLLM_API_BASE",
         ),
     }

@@ -21,13 +21,13 @@ from typing import Any
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.model import JudgeUse, Text, Usage
+from evalgate.model import JudgeUse, NotEvaluated, Reason, Text, Usage, not_evaluated
 from evalgate.model.run import total_of
-from evalgate.values import Log, Sentence, Wording, frozen_dataclass, mapped_wording
+from evalgate.values import Log, Sentence, frozen_dataclass, mapped_wording
 from . import JUDGES, models, replay
 from .base import (
     FINAL_KINDS,
-    ItemVerdict,
+    REFUSED,
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -37,7 +37,6 @@ from .base import (
     JudgeRequest,
     Sample,
     SampledRequest,
-    Undecided,
     Vote,
     VoteResult,
 )
@@ -460,17 +459,16 @@ def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteRe
     is_void = not sampled_request.deviations.sample_raises and any(
         sample.failure for sample in samples
     )
-    verdicts: dict[str, ItemVerdict] = {}
+    verdicts: dict[str, Vote | NotEvaluated] = {}
     for item in sampled_request.items:
         count = _count(sampled_request, item, samples)
         outcome = None if is_void else _outcome(count)
-        if outcome is None:
-            undecided, message = _undecided_reason(item, count, samples)
-            verdicts[item] = ItemVerdict(passed=None, undecided=undecided, message=message)
-            continue
         votes = (sample.votes.get(item) for sample in samples)
-        vote = next(vote for vote in votes if vote and vote.passed is outcome)
-        verdicts[item] = ItemVerdict(passed=outcome, vote=vote)
+        verdicts[item] = (
+            _lack_of(item, count, samples)
+            if outcome is None
+            else next(vote for vote in votes if vote and vote.passed is outcome)
+        )
     return VoteResult(request=sampled_request, items=verdicts, samples=tuple(samples))
 
 
@@ -520,18 +518,22 @@ def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]
     )
 
 
-def _undecided_reason(
-    item: str, count: VoteCount, samples: Sequence[Sample]
-) -> tuple[Undecided, Wording]:
+def _lack_of(item: str, count: VoteCount, samples: Sequence[Sample]) -> NotEvaluated:
+    """Why an item is undecided."""
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
         cause = next((failure for failure in failures if failure.kind in FINAL_KINDS), failures[0])
-        message = Sentence("samples_failed", len(failures), len(samples), cause.message)
-        return Undecided.UNAVAILABLE, message
+        kinds = {failure.kind for failure in failures}
+        reason = Reason.JUDGE_UNAVAILABLE
+        if kinds & REFUSED:
+            reason = Reason.CREDENTIALS_MISSING
+        elif kinds == {JudgeFailureKind.NO_RECORDING}:
+            reason = Reason.JUDGE_NOT_RECORDED
+        return not_evaluated(reason, "samples_failed", len(failures), len(samples), cause.message)
     if not samples:
-        return Undecided.UNAVAILABLE, Sentence("judge_not_asked")
-    return Undecided.UNREADABLE, Sentence(
-        "samples_unreadable", count.passed_over, len(samples), item
+        return not_evaluated(Reason.JUDGE_UNAVAILABLE, "judge_not_asked")
+    return not_evaluated(
+        Reason.JUDGE_UNREADABLE, "samples_unreadable", count.passed_over, len(samples), item
     )
 
 

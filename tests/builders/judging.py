@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import rate_limit
@@ -20,7 +20,8 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
-from evalgate.model import Text, Usage
+from evalgate.model import NotEvaluated, Reason, Text, Usage
+from evalgate.values import Wording
 
 USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)
 
@@ -156,6 +157,21 @@ def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:
         )
         for item, sign, label in pairs
     }
+
+
+class Seen(NamedTuple):
+    """The verdict on an item, taken apart."""
+
+    passed: bool | None
+    undecided: Reason | None = None
+    message: Wording = ""
+    vote: Vote | None = None
+
+
+def seen(item: Vote | NotEvaluated) -> Seen:
+    if isinstance(item, Vote):
+        return Seen(item.passed, vote=item)
+    return Seen(None, item.reason, item.message)
 
 
 def rule_of(build: Any) -> Any:

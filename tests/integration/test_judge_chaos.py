@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 from builders import aimock as mock
-from builders.judging import HeldClock, request, votes_in
+from builders.judging import HeldClock, request, seen, votes_in
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import JUDGES, rate_limit
-from evalgate.judges.base import SampledRequest, Undecided, VoteResult
+from evalgate.judges.base import SampledRequest, VoteResult
 from evalgate.judges.panel import open_panel
+from evalgate.model import Reason
 
 pytestmark = pytest.mark.integration
 
@@ -79,7 +80,7 @@ def test_a_third_of_the_calls_fail_and_every_verdict_is_right(
     )
     prompts = [f"{'good' if number % 3 else 'bad'} answer {number}" for number in range(30)]
     results, account = judge_all(model, aimock + path, {}, prompts)
-    assert [result.items[""].passed for result in results] == [
+    assert [seen(result.items[""]).passed for result in results] == [
         bool(number % 3) for number in range(30)
     ]
     assert account.retries > 10
@@ -91,7 +92,7 @@ def test_when_everything_fails_nothing_is_measured(aimock: str) -> None:
     results, account = judge_all(
         "gemini-2.5-flash", f"{aimock}/v1beta", {}, ["good answer", "bad answer"]
     )
-    assert all(result.items[""].undecided is Undecided.UNAVAILABLE for result in results)
+    assert all(seen(result.items[""]).undecided is Reason.JUDGE_UNAVAILABLE for result in results)
     assert set(account.failures) == {"connection"}
     assert account.calls == 0
 
@@ -152,7 +153,7 @@ def test_vertex_with_a_service_account(
         "GOOGLE_VERTEX_BASE_URL": f"{aimock}/v1",
     }
     results, account = judge_all("gemini-2.5-flash", "", environment, ["good answer", "bad answer"])
-    assert [result.items[""].passed for result in results] == [True, False]
+    assert [seen(result.items[""]).passed for result in results] == [True, False]
     assert account.calls == 6
 
 
@@ -163,6 +164,6 @@ def test_vertex_with_a_service_account_that_is_gone(
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account_file))
     environment = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
     results, account = judge_all("gemini-2.5-flash", f"{aimock}/v1", environment, ["good answer"])
-    assert results[0].items[""].undecided is Undecided.UNAVAILABLE
+    assert seen(results[0].items[""]).undecided is Reason.CREDENTIALS_MISSING
     assert set(account.failures) <= {"unauthorized", "not_configured"}
-    assert "account.json" in results[0].items[""].message
+    assert "account.json" in seen(results[0].items[""]).message

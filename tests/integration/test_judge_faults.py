@@ -19,24 +19,25 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders.judging import HeldClock, request
+from builders.judging import HeldClock, request, seen
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES, rate_limit
 from evalgate.judges.base import (
+    REFUSED,
     JudgeFailed,
     JudgeFailure,
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
     SampledRequest,
-    Undecided,
     Vote,
     VoteResult,
 )
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.judges.rate_limit import Clock
+from evalgate.model import Reason
 
 pytestmark = pytest.mark.integration
 
@@ -90,6 +91,11 @@ def vote(held: VotingPanel, client: str, **fields: Any) -> VoteResult:
 # --- llmock ---------------------------------------------------------------------------------------
 
 
+def reason_of(kind: str) -> Reason:
+    """The reason of a verdict whose only sample failed."""
+    return Reason.CREDENTIALS_MISSING if kind in REFUSED else Reason.JUDGE_UNAVAILABLE
+
+
 @pytest.mark.parametrize("client", list(MODELS))
 def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     """Cases of one sample each, since llmock takes equal requests for repeats of one call."""
@@ -104,7 +110,7 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     ]
     results = held.vote_all(ballots)
     held.close()
-    assert [result.items[""].passed for result in results] == [True] * 8
+    assert [seen(result.items[""]).passed for result in results] == [True] * 8
     [account] = ledger.uses()
     assert (account.calls, account.retries, account.failures) == (8, 12, {})
     assert account.prompt_tokens > 0
@@ -149,8 +155,8 @@ def test_faults_that_last(client: str, fault: str, kind: str, step: str, llmock:
     script(llmock, fault)
     held = panel(client, llmock.base_url(client), clock=BriefClock(), timeout_s=0.5)
     result = vote(held, client, num_samples=1)
-    item, failure = result.items[""], result.samples[0].failure
-    assert (item.passed, item.undecided) == (None, Undecided.UNAVAILABLE)  # neither red nor green
+    item, failure = seen(result.items[""]), result.samples[0].failure
+    assert (item.passed, item.undecided) == (None, reason_of(kind))  # neither red nor green
     assert failure is not None
     assert (failure.kind, KEY in item.message) == (kind, False)
     assert step in item.message
@@ -164,7 +170,7 @@ def test_one_fault_among_good_replies_changes_nothing(client: str, llmock: Any) 
     script_one_cut(llmock)
     llmock.reply("valid", times=None)
     result = vote(panel(client, llmock.base_url(client), clock=BriefClock()), client)
-    assert result.items[""].passed is True
+    assert seen(result.items[""]).passed is True
     assert len(result.samples) == 4
     assert [sample.failure.kind.value for sample in result.samples if sample.failure] == [
         "truncated"
@@ -180,8 +186,8 @@ def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: A
     llmock.reply(said, times=None)
     ledger = UsageLedger()
     result = vote(panel(client, llmock.base_url(client), clock=BriefClock(), ledger=ledger), client)
-    item = result.items[""]
-    assert (item.passed, item.undecided) == (None, Undecided.UNREADABLE)
+    item = seen(result.items[""])
+    assert (item.passed, item.undecided) == (None, Reason.JUDGE_UNREADABLE)
     votes = [sample.votes.get("") for sample in result.samples]
     assert [vote for vote in votes if vote is not None and vote.passed is not None] == []
     assert len(votes) == 5
@@ -201,7 +207,7 @@ def test_a_wrong_key_is_told_after_one_wave(client: str, llmock: Any) -> None:
     held = panel(client, llmock.base_url(client), clock=BriefClock())
     results = held.vote_all([ballot(client) for _ in range(20)])
     held.close()
-    assert all(result.items[""].undecided is Undecided.UNAVAILABLE for result in results)
+    assert all(seen(result.items[""]).undecided is Reason.CREDENTIALS_MISSING for result in results)
     assert len(llmock.requests) <= 32  # those that were under way together, of 60
 
 
@@ -394,9 +400,9 @@ OPENAI_QUOTA = (
 def test_bytes(client: str, answer: Any, kind: str, said: str, server: Bytes) -> None:
     server.answer = answer
     result = vote(panel(client, server.url), client, num_samples=1)
-    item, failure = result.items[""], result.samples[0].failure
+    item, failure = seen(result.items[""]), result.samples[0].failure
     assert failure is not None
-    assert (failure.kind.value, item.undecided) == (kind, Undecided.UNAVAILABLE)
+    assert (failure.kind.value, item.undecided) == (kind, reason_of(kind))
     assert said in item.message
     assert KEY not in item.message
 
@@ -487,7 +493,7 @@ def test_vertex_by_a_key(server: Bytes) -> None:
     result = vote(held, "gemini", num_samples=1)
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind == "rate_limited"
-    assert "raise the quota" in result.items[""].message
+    assert "raise the quota" in seen(result.items[""]).message
 
 
 @pytest.mark.parametrize(

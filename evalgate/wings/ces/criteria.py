@@ -215,11 +215,10 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     )
     replies = []
     for question, result in zip(questions, results, strict=True):
-        answer = result.items[""]
         turn = question.turn + 1 if question.turn >= 0 else None
         subject = question.argument or question.expected[:200] or question.kind.value
         finding = judged.finding_of(result, turn=turn, subject=subject)
-        replies.append((finding, judged.lack_of(answer, result.samples)))
+        replies.append((finding, judged.lack_of(result)))
     return _grade_checks(evidence, name, replies)
 
 

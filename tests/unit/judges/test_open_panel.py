@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.judging import HeldClock, ScriptedJudge, request, votes_in
+from builders.judging import HeldClock, ScriptedJudge, request, seen, votes_in
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
@@ -75,9 +75,9 @@ def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
     replaying.close()
     assert nobody.requests == []
     assert replayed.items == recorded.items
-    assert replayed.items[""].passed is True
+    assert seen(replayed.items[""]).passed is True
     assert (account.calls, account.cached, account.cost_usd) == (0, 4, None)
-    assert "record it once with an API key" in unknown.items[""].message
+    assert "record it once with an API key" in seen(unknown.items[""]).message
 
 
 def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:

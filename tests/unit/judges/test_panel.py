@@ -17,6 +17,7 @@ from builders.judging import (
     panel,
     reply,
     request,
+    seen,
     votes_in,
 )
 
@@ -28,10 +29,10 @@ from evalgate.judges.base import (
     JudgeReply,
     JudgeRequest,
     SampledRequest,
-    Undecided,
 )
 from evalgate.judges.panel import UsageLedger
 from evalgate.judges.replay import Recorder, VerdictCache, read_recordings
+from evalgate.model import Reason
 
 
 def ballot(prompt: str = "is it valid?", **fields: object) -> SampledRequest:
@@ -48,7 +49,7 @@ def by_sample(*said: str) -> ScriptedJudge:
 def test_five_that_agree_take_three_calls() -> None:
     judge, ledger = by_sample(*["valid"] * 5), UsageLedger()
     result = panel(judge, ledger=ledger).vote(ballot())
-    assert result.items[""].passed is True
+    assert seen(result.items[""]).passed is True
     assert sorted(asked.sample for asked in judge.requests) == [0, 1, 2]
     assert [sample.text for sample in result.samples] == ["valid"] * 3
     [account] = ledger.uses()
@@ -70,13 +71,13 @@ def test_a_wave_is_asked_at_once() -> None:
             together.wait(timeout=10)  # breaks where the three are not asked in parallel
             return reply("valid")
 
-    assert panel(Meeting(lambda _: "")).vote(ballot()).items[""].passed is True
+    assert seen(panel(Meeting(lambda _: "")).vote(ballot()).items[""]).passed is True
 
 
 def test_several_ballots_are_held_at_once_and_come_in_order() -> None:
     judge = ScriptedJudge(lambda asked: "valid" if asked.prompt in ("0", "2") else "invalid")
     results = panel(judge).vote_all([ballot(str(number)) for number in range(4)])
-    assert [result.items[""].passed for result in results] == [True, False, True, False]
+    assert [seen(result.items[""]).passed for result in results] == [True, False, True, False]
 
 
 def test_no_ballots() -> None:
@@ -102,8 +103,8 @@ def test_what_a_reply_passes_over_is_asked_for_once_more() -> None:
     judge = ScriptedJudge(lambda asked: "b=no a=no" if "forgot" in asked.prompt else "a=yes")
     result = panel(judge).vote(ballot(items=("a", "b"), num_samples=1, again=again))
     assert [asked.prompt for asked in judge.requests] == ["is it valid?", "you forgot b"]
-    assert result.items["a"].passed is True  # its first word stands
-    assert result.items["b"].passed is False
+    assert seen(result.items["a"]).passed is True  # its first word stands
+    assert seen(result.items["b"]).passed is False
     assert result.samples[0].text == "a=yes\nb=no a=no"
 
 
@@ -111,13 +112,16 @@ def test_what_is_passed_over_twice_is_not_evaluated() -> None:
     judge = ScriptedJudge(lambda _: "a=yes")
     result = panel(judge).vote(ballot(items=("a", "b"), num_samples=1, again=again))
     assert len(judge.requests) == 2
-    assert (result.items["a"].passed, result.items["b"].undecided) == (True, Undecided.UNREADABLE)
+    assert (seen(result.items["a"]).passed, seen(result.items["b"]).undecided) == (
+        True,
+        Reason.JUDGE_UNREADABLE,
+    )
 
 
 def test_a_failed_second_question_leaves_the_first_votes() -> None:
     judge = ScriptedJudge(lambda asked: "<blocked>" if "forgot" in asked.prompt else "a=yes")
     result = panel(judge).vote(ballot(items=("a", "b"), num_samples=1, again=again))
-    assert (result.items["a"].passed, result.items["b"].passed) == (True, None)
+    assert (seen(result.items["a"]).passed, seen(result.items["b"]).passed) == (True, None)
 
 
 def test_items_that_nobody_asked_about_are_no_votes() -> None:
@@ -179,7 +183,7 @@ def test_a_reply_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
         result = panel(by_sample(said, said), cache=cache).vote(
             ballot(items=items, num_samples=1, again=again)
         )
-        assert result.items["b"].passed is passed
+        assert seen(result.items["b"]).passed is passed
     assert len(list(tmp_path.rglob("*.json"))) == 1
 
 
@@ -250,13 +254,15 @@ def test_a_refusal_is_heard_once(kind: str) -> None:
     assert calls <= 3
     assert len(judge.requests) == calls
     for result in (first, second):
-        assert result.items[""].undecided is Undecided.UNAVAILABLE
-        assert f"{kind} happened" in result.items[""].message
+        is_refused = kind in ("unauthorized", "forbidden")
+        reason = Reason.CREDENTIALS_MISSING if is_refused else Reason.JUDGE_UNAVAILABLE
+        assert seen(result.items[""]).undecided is reason
+        assert f"{kind} happened" in seen(result.items[""]).message
 
 
 def test_one_blocked_sample_of_five_changes_nothing() -> None:
     result = panel(by_sample("valid", "<blocked>", "valid", "valid", "valid")).vote(ballot())
-    assert (result.items[""].passed, len(result.samples)) == (True, 4)
+    assert (seen(result.items[""]).passed, len(result.samples)) == (True, 4)
     assert result.samples[1].failure is not None
 
 
@@ -264,7 +270,7 @@ def test_a_model_that_nobody_serves() -> None:
     result = panel(by_sample()).vote(
         dataclasses.replace(ballot(), request=request(model="omega-1"))
     )
-    assert "unknown judge model `omega-1`" in result.items[""].message
+    assert "unknown judge model `omega-1`" in seen(result.items[""]).message
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind is JudgeFailureKind.NOT_CONFIGURED
 
@@ -272,10 +278,13 @@ def test_a_model_that_nobody_serves() -> None:
 def test_a_spent_budget_is_not_measured_and_what_was_judged_stays() -> None:
     judge = ScriptedJudge(lambda _: "valid")
     held = panel(judge, limits=BudgetRule(calls=3))
-    assert held.vote(ballot("one")).items[""].passed is True
+    assert seen(held.vote(ballot("one")).items[""]).passed is True
     result = held.vote(ballot("two"))
-    assert (result.items[""].passed, result.items[""].undecided) == (None, Undecided.UNAVAILABLE)
-    assert "the judges' budget of 3 calls is spent" in result.items[""].message
+    assert (seen(result.items[""]).passed, seen(result.items[""]).undecided) == (
+        None,
+        Reason.JUDGE_UNAVAILABLE,
+    )
+    assert "the judges' budget of 3 calls is spent" in seen(result.items[""]).message
     assert len(judge.requests) == 3
 
 
@@ -328,7 +337,7 @@ def test_a_model_that_is_down_keeps_no_other_from_being_asked() -> None:
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.extend(held.vote_all(waiting)))
     thread.start()
-    assert held.vote(ballot()).items[""].passed is True
+    assert seen(held.vote(ballot()).items[""]).passed is True
     assert results == []
     go.set()
     thread.join(timeout=10)
@@ -389,11 +398,11 @@ def test_calls_under_way_end_with_the_panel_and_nothing_more_is_asked(how: str) 
             go.wait(timeout=30)
             return reply("valid")
 
-    held, found = panel(Slow(lambda _: "")), list[Undecided | None]()
+    held, found = panel(Slow(lambda _: "")), list[Reason | None]()
     ballots = [ballot(f"question {number}", num_samples=1) for number in range(9)]
 
     def vote() -> None:
-        found.extend(result.items[""].undecided for result in held.vote_all(ballots))
+        found.extend(seen(result.items[""]).undecided for result in held.vote_all(ballots))
 
     thread = threading.Thread(target=vote, daemon=True)
     thread.start()
@@ -402,7 +411,7 @@ def test_calls_under_way_end_with_the_panel_and_nothing_more_is_asked(how: str) 
     getattr(held, how)()
     thread.join(timeout=5)
     go.set()
-    assert (len(calls), found) == (4, [Undecided.UNAVAILABLE] * 9)
+    assert (len(calls), found) == (4, [Reason.JUDGE_UNAVAILABLE] * 9)
 
 
 def test_a_failed_call_is_paid_once_where_the_end_comes_before_its_repeat() -> None:
@@ -491,7 +500,9 @@ def test_many_threads_vote_at_once() -> None:
 
     def grade(first: int) -> None:
         results = held.vote_all([ballot(str(number)) for number in range(first, first + 5)])
-        passed.update({first + at: result.items[""].passed for at, result in enumerate(results)})
+        passed.update(
+            {first + at: seen(result.items[""]).passed for at, result in enumerate(results)}
+        )
 
     threads = [threading.Thread(target=grade, args=(first,)) for first in range(0, 40, 5)]
     for thread in threads:

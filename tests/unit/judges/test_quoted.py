@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders.judging import ScriptedJudge, panel
+from builders.judging import ScriptedJudge, panel, seen
 from builders.nightly import NIGHTLY
 
 from evalgate.criteria import final_response_match_v2, judged, rubrics
@@ -221,7 +221,7 @@ def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions())
     ballot = judged.sampled(asking, question, num_samples=1)
-    assert (held.vote(ballot).items[""].passed, len(judge.requests)) == (passed, 2)
+    assert (seen(held.vote(ballot).items[""]).passed, len(judge.requests)) == (passed, 2)
     held.close()
 
 
@@ -260,7 +260,7 @@ def test_what_is_not_sure_is_asked_about_once_more(
     ballot = judged.sampled(asking, question, num_samples=1)
     result = held.vote(ballot)
     held.close()
-    assert (result.items[""].passed, len(prompts)) == (passed, calls)
+    assert (seen(result.items[""]).passed, len(prompts)) == (passed, calls)
     assert [use.calls for use in held.uses()] == [calls]
     assert all(prompt.startswith(question.prompt) for prompt in prompts)
 
@@ -284,6 +284,6 @@ def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
     held = panel(judge)
     asking = Inquiry(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
     ballot = judged.sampled(asking, asked(answer), num_samples=1)
-    assert held.vote(ballot).items[""].passed is passed
+    assert seen(held.vote(ballot).items[""]).passed is passed
     assert len(judge.requests) == calls
     held.close()

@@ -8,20 +8,20 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from builders.judging import Seen, seen
 from hypothesis import given, strategies as st
 
 from evalgate.judges import panel
 from evalgate.judges.base import (
-    ItemVerdict,
     JudgeFailure,
     JudgeFailureKind,
     JudgeRequest,
     Sample,
     SampledRequest,
-    Undecided,
     Vote,
     VoteResult,
 )
+from evalgate.model import NotEvaluated, Reason
 from evalgate.model.deviations import ADKS
 from evalgate.values import Sentence
 
@@ -61,14 +61,15 @@ def hold(ballot: SampledRequest, replies: Sequence[Sample]) -> tuple[VoteResult,
     return panel.decide(ballot, asked), len(asked)
 
 
-def hold_words(ballot: SampledRequest, words: str) -> tuple[ItemVerdict, int]:
+def hold_words(ballot: SampledRequest, words: str) -> tuple[Seen, int]:
     replies = [sample(index, word) for index, word in enumerate(words.split())]
     result, calls = hold(ballot, replies)
-    return result.items[""], calls
+    return seen(result.items[""]), calls
 
 
-def verdict_of(item: ItemVerdict) -> tuple[object, ...]:
-    return item.passed, item.undecided, item.vote
+def verdict_of(item: Vote | NotEvaluated) -> tuple[object, ...]:
+    passed, undecided, _, vote = seen(item)
+    return passed, undecided, vote
 
 
 # --- the proof ------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def test_early_stop_equals_exhaustive_for_every_sequence(num_samples: int) -> No
         assert calls <= num_samples
         assert verdict_of(stopped.items[""]) == verdict_of(full.items[""]), words
         yes, no = words.count("valid"), words.count("invalid")
-        assert full.items[""].passed == (None if yes == no == 0 else yes > no)
+        assert seen(full.items[""]).passed == (None if yes == no == 0 else yes > no)
 
 
 @pytest.mark.parametrize("num_samples", range(1, 6))
@@ -95,7 +96,7 @@ def test_early_stop_equals_exhaustive_with_failures_and_silence(num_samples: int
     everybody = dataclasses.replace(early, exhaustive=True)
     for words in itertools.product([*LABELS, "silent", "server_error"], repeat=num_samples):
         replies = [sample(index, word) for index, word in enumerate(words)]
-        stopped, full = hold(early, replies)[0].items[""], hold(everybody, replies)[0].items[""]
+        stopped, full = (seen(hold(held, replies)[0].items[""]) for held in (early, everybody))
         assert (stopped.passed, stopped.vote) == (full.passed, full.vote), words
 
 
@@ -205,14 +206,14 @@ def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
         # one of five fails: the others settle it
         ("valid server_error valid valid valid", 4, True, None, ""),
         # a failure that every sample would meet: the other samples are spared
-        ("unauthorized x x x x", 3, None, Undecided.UNAVAILABLE, "unauthorized happened"),
+        ("unauthorized x x x x", 3, None, Reason.CREDENTIALS_MISSING, "unauthorized happened"),
         # three failed: two cannot win any more, so that they are not asked
-        ("timeout timeout timeout valid valid", 3, None, Undecided.UNAVAILABLE, "all 3 samples"),
+        ("timeout timeout timeout valid valid", 3, None, Reason.JUDGE_UNAVAILABLE, "all 3 samples"),
         (
             "unparsable unparsable unparsable unparsable unparsable",
             5,
             None,
-            Undecided.UNREADABLE,
+            Reason.JUDGE_UNREADABLE,
             "none of 5 samples",
         ),
         # a decided item stays decided, whatever the failure
@@ -220,13 +221,13 @@ def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
             "invalid invalid budget_spent x x",
             3,
             None,
-            Undecided.UNAVAILABLE,
+            Reason.JUDGE_UNAVAILABLE,
             "budget_spent happened",
         ),
     ],
 )
 def test_failures(
-    words: str, calls: int, passed: bool | None, undecided: Undecided | None, message: str
+    words: str, calls: int, passed: bool | None, undecided: Reason | None, message: str
 ) -> None:
     words = words.replace("x", "unauthorized")
     item, asked = hold_words(ballot(5), words)
@@ -239,7 +240,7 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     # nothing to ask again with: no vote, as in ADK
     assert hold_words(ballot(3), words)[0].passed is True
     item = hold_words(ballot(3, again=ask_again), words)[0]
-    assert (item.passed, item.undecided) == (None, Undecided.UNREADABLE)
+    assert (item.passed, item.undecided) == (None, Reason.JUDGE_UNREADABLE)
     assert item.message == Sentence("samples_unreadable", 2, 3, "")
     assert "even on a second try" in item.message
 
@@ -267,20 +268,20 @@ def test_why_an_item_is_undecided_reads_well(num_samples: int, words: str, messa
         for each in (sample(index, word) for index, word in enumerate(words.split()))
     ]
     held = ballot(num_samples, items=("r",), again=ask_again, exhaustive=True)
-    assert panel.decide(held, samples).items["r"].message == message
+    assert seen(panel.decide(held, samples).items["r"]).message == message
 
 
 def test_the_only_item_of_a_question_has_no_name() -> None:
     held = ballot(1, again=ask_again, exhaustive=True)
     (item,) = panel.decide(held, [sample(0, "silent")]).items.values()
-    assert item.message == "the only sample gives no verdict, even on a second try"
+    assert seen(item).message == "the only sample gives no verdict, even on a second try"
 
 
 def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
     words = "valid valid valid valid server_error"
     assert hold_words(ballot(5), words)[0].passed is True
     item, calls = hold_words(ballot(5, deviations=ADKS), words)
-    assert (item.passed, item.undecided, calls) == (None, Undecided.UNAVAILABLE, 5)
+    assert (item.passed, item.undecided, calls) == (None, Reason.JUDGE_UNAVAILABLE, 5)
 
 
 def test_adk_compat_never_counts_what_was_passed_over() -> None:
