@@ -481,7 +481,7 @@ def prepare_launch(
             **_path_variables(interpreter.python, setting.world.environment),
         },
         hello={
-            **options.model_dump(exclude={"python", "requirements"}, exclude_none=True),
+            **options.model_dump(exclude={"python", "requirements"}),
             **hello,
             "import_roots": list(interpreter.import_roots),
         },

@@ -346,11 +346,9 @@ class ReplayDriver(AgentDriver):
                 for path in below(".")
                 if any(Path(path).match(pattern) for pattern in RECORDING_PATTERNS)
             ]
-        place = root / location
-        if place.is_dir():
+        if (root / location).is_dir():
             return below(location)
-        matches = [place] if place.is_file() else sorted(root.glob(location))
-        return [os.path.relpath(path, root) for path in matches if path.is_file()]
+        return [os.path.relpath(path, root) for path in sorted(_recording_files(root, location))]
 
 
 def _recording_files(root: Path, text: str) -> list[Path]:

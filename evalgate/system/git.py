@@ -187,8 +187,6 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
 
 def parse_complaint(words: str) -> Complaint:
     """The meaning of git's standard error (LC_ALL=C): the first that matches."""
-    if not words:  # as of `--quiet`
-        return Complaint.OTHER
     return next(
         complaint for complaint in Complaint if re.search(complaint.value[0], words, re.IGNORECASE)
     )

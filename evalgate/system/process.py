@@ -203,7 +203,10 @@ def _start(
     reads_input: bool,
 ) -> subprocess.Popen[bytes]:
     """The process, in its own session, with pipes. Raises ChildStartError."""
-    if problem := _start_problem(command, cwd=cwd, environment=environment):
+    problem = ""
+    with suppress(PermissionError):  # of a folder on the way: starting tells
+        problem = _start_problem(command, cwd=cwd, environment=environment)
+    if problem:
         raise ChildStartError(problem)
     full_command = list(command)
     start_folder = cwd
@@ -257,7 +260,7 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
         if path.is_file() and os.access(path, os.X_OK):
             problem = _interpreter_problem(path)
             return f"{program}: {problem}" if problem else ""
-        is_denied |= path.exists() and not path.is_dir()
+        is_denied |= path.exists()
     return f"{program}: {'Permission denied' if is_denied else 'command not found'}"
 
 
