@@ -805,8 +805,6 @@ def details_of(
 DEEPENING = (50, 500, 5000)
 """Numbers of commits that are fetched, step by step, until base and head have a common ancestor."""
 
-_TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
-
 
 def pick_base(repo: Repository, *, base: str, event_base: str, environ: Environ) -> BaseOrigin:
     """The base of the checked out commit, fetched if the repository lacks it. It is found by
@@ -825,13 +823,14 @@ def pick_base(repo: Repository, *, base: str, event_base: str, environ: Environ)
     # zeros: the push created the branch
     event_base = event_base if git.is_full_sha(event_base) else ""
     # the real parents, even if a shallow clone lacks them
-    parents, subject = parse_commit(repo.run_bytes("cat-file", "commit", head_sha))
+    parents = parents_in(repo.run_bytes("cat-file", "commit", head_sha))
     # the runner reports if head is GitHub's test merge
     is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
     is_tested = is_merge_ref and environ.get("GITHUB_SHA") == head_sha and len(parents) == 2
-    if is_tested or (is_test_merge(parents, subject) and parents[0] == event_base):
-        _ensure(repo, parents[0])
-        return _origin(parents[0], "merge-base")
+    if is_tested or event_base in parents:
+        base_parent = parents[0] if is_tested else event_base
+        _ensure(repo, base_parent)
+        return _origin(base_parent, "merge-base")
     if event_base:
         _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, head=head_sha)
@@ -846,20 +845,12 @@ def pick_base(repo: Repository, *, base: str, event_base: str, environ: Environ)
     return _merge_base(repo, tip, head=head_sha)
 
 
-def parse_commit(content: bytes) -> tuple[tuple[str, ...], str]:
-    """The parents and the subject in a commit object."""
-    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
-    parents = tuple(
+def parents_in(content: bytes) -> tuple[str, ...]:
+    """The parents in a commit object."""
+    head = content.decode("utf-8", "replace").partition("\n\n")[0]
+    return tuple(
         line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")
     )
-    return parents, message.lstrip("\n").split("\n", 1)[0]
-
-
-def is_test_merge(parents: tuple[str, ...], subject: str) -> bool:
-    """True if the subject names the parents, as in GitHub's test merge of a pull request
-    (`refs/pull/N/merge`). Any author can write this."""
-    match = _TEST_MERGE.fullmatch(subject)
-    return match is not None and parents == (match[2], match[1])
 
 
 def _base_commit(repo: Repository, base: str, *, head: str) -> BaseOrigin:
