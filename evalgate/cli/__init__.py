@@ -131,7 +131,7 @@ class CommandGroup(click.Group):
 @click.version_option(__version__, prog_name="evalgate")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """A pull-request gate for LLM agents. Alone at a terminal it shows the last run.
+    """A pull-request gate for LLM agents.
 
     Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70
     internal error, 130 interrupted."""
@@ -140,11 +140,6 @@ def cli(context: click.Context) -> None:
         False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
     )
     if context.invoked_subcommand is None:
-        if sys.stdout.isatty():
-            from . import known  # noqa: PLC0415 - commands are imported when called
-
-            if known.show_last_run():
-                return
         click.echo(context.get_help())
         context.exit(ExitCode.CONFIG)
 

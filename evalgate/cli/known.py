@@ -14,18 +14,16 @@ from typing import Any
 import click
 
 from evalgate import cli, reports
-from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, stored_results
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.stored_results import StoredCase
 from evalgate.model import CaseKey, VerdictKind
-from evalgate.reports import view, wording
+from evalgate.reports import wording
 from evalgate.reports.phrases import phrase
 from evalgate.results import kept
 from evalgate.results.kept import KeptRun
-from evalgate.results.labels import UNSTABLE
 from evalgate.text import plain, words
 from . import commands
 
@@ -151,11 +149,7 @@ def _commit(run: KeptRun) -> str:
 
 def _counts(run: KeptRun) -> list[str]:
     """The number of cases by outcome: `17 pass`, `2 fail`, `1 flaky`."""
-    return _count_words(wording.stored_word(*outcome) for outcome in run.outcomes().values())
-
-
-def _count_words(case_words: Iterable[str]) -> list[str]:
-    counts = Counter(case_words)
+    counts = Counter(wording.stored_word(*outcome) for outcome in run.outcomes().values())
     return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
 
 
@@ -172,29 +166,6 @@ def _list_runs(settings: Settings) -> int:
         click.echo(line)
     click.echo("The runs of one case: evalgate history CASE")
     return ExitCode.PASS
-
-
-def show_last_run() -> bool:
-    """Show the last run of this folder, and the next step; False if no run is kept."""
-    settings = load.load_settings({})
-    runs = kept.runs(settings.root)
-    if not runs:
-        return False
-    report, stored_cases = stored_results.current(settings)
-    counts = _count_words(map(wording.case_word, view.view_of(report).cases))
-    click.echo(phrase("last_run", runs[0], _counts(runs[0]), counts))
-    unpassed_cases = [case for case in stored_cases.values() if case.kind is not VerdictKind.PASS]
-    failed_ids = [
-        case.case_id
-        for case in unpassed_cases
-        if case.kind is VerdictKind.FAIL and case.label not in UNSTABLE
-    ]
-    rows = wording.commands_after(
-        [*failed_ids, *(case.case_id for case in unpassed_cases)], failed_ids
-    )
-    for line in plain.table(rows if unpassed_cases else [("evalgate run", phrase("purpose_run"))]):
-        click.echo(f"  {line}")
-    return True
 
 
 @click.command("accept")

@@ -3,7 +3,6 @@ runs, with and without a base, and of changes of cases, thresholds and the quara
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime as dt
 import json
@@ -298,8 +297,8 @@ def table_of(command: Any, *arguments: str, root: Path) -> list[list[str]]:
 
 
 def insist_on_words(desk: Desk) -> None:
-    """All that is known is said alike by the report, `show`, `history`, `--failed`, `evalgate`
-    alone, and the page of `evalgate ui`."""
+    """All that is known is said alike by the report, `show`, `history`, `--failed`, and the
+    page of `evalgate ui`."""
     expected = desk.expected()
     gate_settings = load.load_settings({"root": str(desk.root)})
     report, stored_cases = stored_results.current(gate_settings)
@@ -329,17 +328,6 @@ def insist_on_words(desk: Desk) -> None:
     figures = dict(re.findall(r"<dt>(\w+)[^<]*</dt>\s*<dd>(\d+)", page))
     assert figures["passed"] == str(counts["passed"])
     assert figures["failed"] == str(counts["failed"])
-    last_run(desk.root, Counter(words.values()))
-
-
-def last_run(root: Path, counts: Mapping[str, int]) -> None:
-    """`evalgate` alone."""
-    with contextlib.chdir(root):
-        shown = CliRunner().invoke(cli_known.click.command()(cli_known.show_last_run))
-    expected = sorted(((word, count) for word, count in counts.items() if count), reverse=True)
-    listed = [f"{count} {word}" for word, count in expected]
-    text = " ".join(shown.output.split())
-    assert all(part in text for part in listed), (text, listed)
 
 
 @given(st.lists(STEPS, min_size=1, max_size=5))
