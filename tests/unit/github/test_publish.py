@@ -47,7 +47,7 @@ class GitHub:
             raise DENIED
         return CheckRun(id=1)
 
-    def post(self, _: object, number: int, name: str, text: str, *, create: bool) -> None:
+    def post(self, _: object, number: int, text: str, *, create: bool) -> None:
         self.comments.append(text)
         self.asked("comment", create)
 
