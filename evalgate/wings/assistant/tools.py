@@ -439,11 +439,10 @@ def tools(resources: ServerResources) -> dict[str, Tool]:
         catalog += _read_tools(*row)
         catalog += _write_tools(*row) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
         if kind is not Kind.EXPECTATION:
-            force = _about("Drop references to it.", "boolean")
             tool = Tool(
                 name=f"delete_{tool_noun}",
                 description=f"Deletes the specified {tool_noun.replace('_', ' ')}.{_TELLS}",
-                takes=_object(("name",), name=_NAME, etag=_ETAG, force=force),
+                takes=_object(("name",), name=_NAME, etag=_ETAG),
                 call=partial(resources.delete, kind),
                 kind="delete",
             )

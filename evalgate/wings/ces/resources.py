@@ -137,8 +137,8 @@ class Resources:
         view = self.view(_parsed(text, resource.file, kind))
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
-    def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
-        """Delete a resource's file; with `force` also the references of datasets to it."""
+    def delete(self, kind: Kind, name: str, *, etag: str = "") -> Done:
+        """Delete a resource's file. Raises Refused if another resource refers to it."""
         self.require_writable()
         with self.lock():
             library = self.library()
@@ -153,17 +153,14 @@ class Resources:
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
                 if resource in self._resolve(library, user.message)
             ]
-            if users and not force:
+            if users:
                 user_names = words.listed([self.name_of(user) for user in users])
                 raise Refused(
                     "FAILED_PRECONDITION",
-                    f"{user_names} refers to it; `force` drops the references",
+                    f"{user_names} refers to it: remove the reference there first",
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {
-                user.file: self._without_references(library, user, resource) for user in users
-            }
-            texts[resource.file] = (self.source(resource.file).text, None)
+            texts: Texts = {resource.file: (self.source(resource.file).text, None)}
             self.make(self._change(resource, texts, relaxations))
         return Done(resource=None, relaxations=relaxations)
 
@@ -340,21 +337,6 @@ class Resources:
         is_evaluation = resource.kind is Kind.EVALUATION
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
-
-    def _without_references(
-        self, library: Library, user: Resource, resource: Resource
-    ) -> tuple[str, str]:
-        """The text of a file, before and after the references to a resource are removed."""
-        old = user.content
-        new = json.loads(json.dumps(old))
-        *within, key = read.references_of(user.message)[2]
-        holder = new[within[0]] if within else new
-        targets = zip(holder[key], self._resolve(library, user.message), strict=True)
-        holder[key] = [name for name, target in targets if target != resource]
-        if not holder[key]:
-            del holder[key]
-        text = self.source(user.file).text
-        return text, self._edited(user, text, old, new)
 
     def source(self, file: str) -> rewrite.Source:
         """The current file."""
