@@ -16,21 +16,9 @@ from evalgate.errors import ConfigError, ExitCode
 from evalgate.system import loopback
 
 SETTINGS = (
-    *(
-        "paths",
-        "root",
-        "config",
-        "criteria",
-        "agent",
-        "grep",
-        "python",
-        "requirements",
-        "env",
-        "runs",
-        "base",
-        "tools",
-    ),
-    *("concurrency", "workers", "skip_judged", "output", "cache", "isolate", "debug"),
+    *commands.SELECTING,
+    *("base", "tools", "concurrency", "workers", "skip_judged", "output", "cache", "isolate"),
+    "debug",
 )
 
 
