@@ -147,8 +147,8 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
 
     Candidates have the case's id and are in another file than the suite, whose expectations would
     be compared with themselves. If several evaluation sets have a case with that id, use the set
-    that is named like the suite's file, else the only set with the same user messages. Repeat k
-    uses the k-th recording; a single recording serves all repeats."""
+    that is named like the suite's file. Repeat k uses the k-th recording; a single recording serves
+    all repeats."""
     case_records = cases.find(case.case_id)
     candidates = [
         record
@@ -160,7 +160,7 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
             f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         )
         raise no_recording(message if case_records else cases.why_absent(case.case_id))
-    records = _of_one_set(candidates, case, key)
+    records = _of_one_set(candidates, key)
     if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
         raise no_recording(
@@ -172,7 +172,7 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     return record.transcript
 
 
-def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequence[Record]:
+def _of_one_set(records: Sequence[Record], key: TrialKey) -> Sequence[Record]:
     sets = {record.eval_set_id for record in records}
     if len(sets) == 1:
         return records
@@ -180,23 +180,10 @@ def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequenc
     for name in (key.suite, file, file.partition(".")[0]):
         if name in sets:
             return [record for record in records if record.eval_set_id == name]
-    same_records = [record for record in records if _same_questions(record.transcript, case)]
-    candidate_sets = {record.eval_set_id for record in same_records}
-    if len(candidate_sets) == 1:
-        return same_records
     names = words.listed(sorted(str(name) for name in sets))
     raise no_recording(
-        f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use"
+        f"case {key.case_id} is recorded for several evaluation sets ({names}); name the file to use"
     )
-
-
-def _same_questions(transcript: Transcript | None, case: Case) -> bool:
-    if transcript is None or case.conversation is None:
-        return False
-    questions = [_split_content(turn.user_content) for turn in case.conversation]
-    # more recorded turns do not matter
-    recorded_turns = transcript.invocations[: len(questions)]
-    return [_split_content(turn.user_content) for turn in recorded_turns] == questions
 
 
 class RecordedConversation(Turns):

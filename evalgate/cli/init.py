@@ -19,7 +19,6 @@ from evalgate.errors import ExitCode, NoEvaluationFile, NothingToDo
 from evalgate.gate import prepare, progress, starter
 from evalgate.gate.starter import Starter
 from evalgate.judges import prompting
-from evalgate.model import Invocation
 from evalgate.system import isolation
 from evalgate.text import plain, words
 from . import commands
@@ -118,8 +117,10 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         watcher = progress.PlainWatcher(sys.stderr)
         context = prepare.make_context(settings, watcher=watcher)
         first_turn = starter.ask(uses, question, settings, context)
-        for line in turn_lines(first_turn.turn):
-            cli.tell(line)
+        for call in first_turn.turn.tool_calls:
+            cli.tell(f"  called  {call.name}({plain.short_json(dict(call.arguments))})")
+        answer = plain.clip(plain.one_line(prompting.answer_of(first_turn.turn)), MOST_SHOWN)
+        cli.tell(f"  said    {answer or '(nothing)'}")
         if first_turn.state:
             state = plain.short_json(dict(first_turn.state))
             cli.tell(f"  its session begins with {state}, made up: correct it in the case")
@@ -138,13 +139,6 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     for path in starter.write_case(first_turn, settings, os.environ):
         cli.tell(f"wrote {path}")
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
-
-
-def turn_lines(turn: Invocation) -> Iterator[str]:
-    """The calls and the answer of an agent in a turn, as lines."""
-    for call in turn.tool_calls:
-        yield f"  called  {call.name}({plain.short_json(dict(call.arguments))})"
-    yield f"  said    {plain.clip(plain.one_line(prompting.answer_of(turn)), MOST_SHOWN) or '(nothing)'}"
 
 
 MOST_SHOWN = 800

@@ -43,7 +43,7 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
     evaluation files."""
     patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
     patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
-    return frozenset(pattern for pattern in patterns if not _is_glob(pattern))
+    return frozenset(pattern for pattern in patterns if not any(sign in pattern for sign in "*?[!"))
 
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
@@ -58,10 +58,6 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
             )
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
             yield errors.warning("rule-matches-nothing", message, locate(*path), hint)
-
-
-def _is_glob(pattern: str) -> bool:
-    return any(sign in pattern for sign in "*?[!")
 
 
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})

@@ -92,12 +92,6 @@ class Project:
         is_refused = any(not self._concerned(problem) for problem in self.refusals())
         return () if is_refused else self.sound()
 
-    def only_not_run(self) -> bool:
-        """True if the only problem is that the user named evaluations that are not run."""
-        return bool(self.broken()) and all(
-            problem.code == "ces-not-run" for problem in self.broken().values()
-        )
-
     def set_apart(self) -> Project:
         """The project with each broken file as a suite without cases, with the reason."""
         suites_by_key = {suite.key: suite for suite in (*self.suites, *self.unread)}

@@ -137,8 +137,3 @@ def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> 
             *endpoints,
         ]
     )
-
-
-def of_grade(*, trial: str, case: str, criterion: str) -> str:
-    """The address of a grade."""
-    return f"{trial}-{case}-{criterion}"

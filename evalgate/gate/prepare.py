@@ -72,9 +72,11 @@ def require_sound(project: Project, *, strict: bool) -> Project:
 
     Raises ConfigError with every problem if one concerns the whole run, if no sound file is left,
     or if `strict` requires it."""
+    codes = {problem.code for problem in project.broken().values()}
     if (
         project.fatal()
-        or not (project.sound() or project.only_not_run())
+        # or the user named only evaluations that are never run
+        or not (project.sound() or codes == {"ces-not-run"})
         or (strict and project.stops(strict=True))
     ):
         raise ConfigError.collected(project.problems)

@@ -366,7 +366,12 @@ def _file_head(
             cases=[
                 shapes.entry_of(ComparedCaseEntry, case)
                 for case in comparison.cases
-                if _is_remarkable(case)
+                if case.head is None
+                or case.head != case.base
+                or case.status is not CaseStatus.PAIRED
+                or case.mixed
+                or case.quarantined
+                or case.origin is not None
             ],
         ),
         edits=report.edits,
@@ -375,18 +380,6 @@ def _file_head(
         },
         problems=list(report.problems),
         suites=[],
-    )
-
-
-def _is_remarkable(case: CaseComparison) -> bool:
-    """True if the sides differ in a case, or were not compared in it."""
-    return (
-        case.head is None
-        or case.head != case.base
-        or case.status is not CaseStatus.PAIRED
-        or case.mixed
-        or case.quarantined
-        or case.origin is not None
     )
 
 

@@ -83,13 +83,6 @@ def skip_unrecorded_descriptions() -> None:
     tracing.use_inference_span = use_inference_span
 
 
-def run_options(*, is_live: bool) -> Message:
-    """Further arguments for a turn of the Runner: whether models answer in pieces."""
-    from google.adk.agents.run_config import RunConfig, StreamingMode
-
-    return {"run_config": RunConfig(streaming_mode=StreamingMode.SSE)} if is_live else {}
-
-
 # --- information that google-adk's events lack ---
 
 
@@ -635,15 +628,18 @@ class AdkSession:
     async def _events(self, message: Any) -> AsyncGenerator[Any, None]:
         """The events of a turn. If `approve` is set, google-adk's own questions are answered, and
         the turn goes on."""
+        from google.adk.agents.run_config import RunConfig, StreamingMode
         from google.genai import types
 
+        # in pieces, if somebody watches
+        options = {"run_config": RunConfig(streaming_mode=StreamingMode.SSE)} if self.live else {}
         for _ in range(tools.MOST_ROUNDS):
             answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
                 session_id=self._ids["session_id"],
                 new_message=message,
-                **run_options(is_live=self.live),
+                **options,
             ):
                 yield event
                 for call in event.get_function_calls() if self._host.approve else ():

@@ -35,7 +35,6 @@ from .shapes import (
     ToolCall,
     ToolResponse,
     UserGoalBehavior,
-    unknown_name,
 )
 
 SILENT = "# silent"
@@ -183,38 +182,8 @@ class Simulations(Cxas):
     evals: tuple[Simulation, ...] = ()
 
 
-OPERATORS = (
-    *("equals", "contains", "greater_than", "less_than"),
-    *("length_equals", "length_greater_than", "length_less_than", "is_null", "is_not_null"),
-)
-"""The comparisons of a tool test."""
-
-
-def _comparison(value: Any) -> Any:
-    if value not in OPERATORS:
-        raise unknown_name(value, OPERATORS)
-    return value
-
-
-class ToolCheck(Cxas):
-    """What is expected at a JSON path."""
-
-    required: ClassVar = ("path", "operator")
-
-    path: str = ""
-    operator: Annotated[str, BeforeValidator(_comparison)] = "equals"
-    value: Any = None
-
-
-class ToolChecks(Cxas):
-    """What a tool test expects."""
-
-    response: tuple[ToolCheck, ...] = ()
-    variables: tuple[ToolCheck, ...] = ()
-
-
 class ToolTest(Cxas):
-    """One call of a tool, and what is expected of its answer."""
+    """One call of a tool, and what is expected of its answer, which only cxas checks."""
 
     required: ClassVar = ("name", "tool")
     oneofs: ClassVar = {"session": ("variables", "context")}
@@ -224,7 +193,7 @@ class ToolTest(Cxas):
     args: Struct = Field(default_factory=dict)
     variables: Variables | None = None
     context: Variables | None = None
-    expectations: ToolChecks | None = None
+    expectations: Struct | None = None
 
 
 class ToolTests(Cxas):

@@ -26,7 +26,7 @@ from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member
 from . import cxas, shapes
-from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTest, ToolTests
+from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTests
 from .shapes import (
     Evaluation,
     EvaluationDataset,
@@ -373,9 +373,6 @@ class _Reader:
                         if not step.goal and not step.static_utterance:
                             message = "`goal` or `static_utterance` is missing"
                             spot.at("steps", step_number).error("missing-key", message)
-                case ToolTest(expectations=checks):
-                    if checks is None or not (checks.response or checks.variables):
-                        spot.warning("ces-turn", "the test expects nothing of the tool")
             self._add(kind, spot.path, resource)
 
     def _note_prompts(self, prompts: Iterable[str]) -> None:

@@ -237,7 +237,9 @@ def test_delete_and_what_refers_to_it(root: Path) -> None:
     name = resources.create(Kind.DATASET, dataset, parent=APP).resource
     assert name is not None
     assert refusal(lambda: resources.delete(Kind.EVALUATION, RENEW)).code == "FAILED_PRECONDITION"
-    resources.update(Kind.DATASET, {"name": name["name"], "evaluations": [LOST]}, mask="evaluations")
+    resources.update(
+        Kind.DATASET, {"name": name["name"], "evaluations": [LOST]}, mask="evaluations"
+    )
     done = resources.delete(Kind.EVALUATION, RENEW)
     assert list(done.relaxations) == ["(whole): the evaluation is removed"]
     assert not (root / FILE).parent.exists()

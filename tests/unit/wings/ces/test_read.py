@@ -390,7 +390,6 @@ CXAS_FAULTS = [  # what is written, what is written instead, code, place, hint o
     (SIMULATIONS, ("max_turns: 3", "max_turns: x"), "wrong-type", "max_turns", "whole number"),
     (SIMULATIONS, ("max_turns: 3", "max_turns: -3"), "wrong-value", "max_turns", "-3"),
     (SIMULATIONS, ("goal: Ask, ", ""), "missing-key", "evals[0].steps[0]", "`goal`"),
-    (TOOL_TESTS, ("operator: equals", "operator: equal"), "wrong-value", "operator", "`equals`"),
     (TOOL_TESTS, ("args:", "agrs:"), "unknown-key", "agrs", "`args`"),
     (
         TOOL_TESTS,
