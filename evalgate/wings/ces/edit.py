@@ -256,19 +256,20 @@ class _FileEditor:
             self.edits.append((node.start, node.end, self._value(new, node)))
 
     def _change_object(self, node: _Node, old: Json, new: Json) -> None:
-        numbers = {name: number for number, (name, _) in enumerate(node.members)}
+        names = [name for name, _ in node.members]
+        last_numbers = {name: number for number, name in enumerate(names)}
         removed: set[int] = set()
         additions: list[tuple[str, Any]] = []
         for key in dict.fromkeys((*old, *new)):
             spellings = (key, to_snake(key), to_camel(key))
-            number = next((numbers[name] for name in spellings if name in numbers), None)
-            if number is None:
+            name = next((spelling for spelling in spellings if spelling in last_numbers), None)
+            if name is None:
                 additions += [(key, new[key])] if key in new else []
             elif key in new:
-                self.change(node.members[number][1], old.get(key), new[key])
-            else:
-                removed.add(number)
-        remaining = set(numbers.values()) - removed
+                self.change(node.members[last_numbers[name]][1], old.get(key), new[key])
+            else:  # all members of a repeated key
+                removed.update(number for number, other in enumerate(names) if other == name)
+        remaining = set(range(len(names))) - removed
         if remaining:
             self._remove(node, removed)
             self._add(node, max(remaining), additions)

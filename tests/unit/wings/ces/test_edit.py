@@ -170,6 +170,9 @@ TEXTS = [  # text, what becomes of the value, the text after it
     ),
     # the keys of the file keep their spelling
     ('{"display_name": "a"}', {"displayName": "b"}, '{"display_name": "b"}'),
+    # a repeated key is removed everywhere: an earlier value must not count instead
+    ('{"a": 1, "b": 2, "a": 3}', {"b": 2}, '{"b": 2}'),
+    ('{"a": 1, "a": 3}', {"b": 2}, '{"b": 2}'),
 ]
 YAMLS = [
     ("# top\na: 1  # one\nb: [1, 2]\n", {"a": 2, "b": [1, 2]}, "# top\na: 2  # one\nb: [1, 2]\n"),
@@ -183,6 +186,7 @@ YAMLS = [
     ("a: {x: 1, y: 2}\n", {"a": {"y": 2, "z": 3}}, 'a: {y: 2, "z": 3}\n'),
     ("a: x\n", {"a": "yes: no"}, "a: 'yes: no'\n"),
     ("a: x\nb: 1\n", {"a": ["x"], "b": 1}, 'a: ["x"]\nb: 1\n'),
+    ("a: 1\nb: 2\na: 3\n", {"b": 2}, "b: 2\n"),
 ]  # fmt: skip
 
 
