@@ -155,6 +155,8 @@ def run_of(
     kinds = frozenset(plan.evaluation.golden is not None for plan, _ in measured)
     counts = _counts(results)
     methods = {result.golden_run_method for result in results} - {GoldenRunMethod(0)}
+    # two evaluations of the same title have the same names of results
+    run_counts = (len({result.name for result in group}) for group in by_evaluation.values())
     return EvaluationRun(
         name=batch.name,
         display_name=f"run - {batch.create_time}",
@@ -172,7 +174,7 @@ def run_of(
         app_version=batch.app_version,
         app_version_display_name=batch.app_version_display_name,
         golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
-        run_count=max(map(len, by_evaluation.values()), default=0),
+        run_count=max(run_counts, default=0),
         latency_report=latency_report(results),
     )
 

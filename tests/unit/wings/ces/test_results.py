@@ -217,6 +217,8 @@ def test_a_run_counts_each_state_once() -> None:
     assert found["goldenRunMethod"] == "STABLE"
     mixed = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
     assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
+    # the two goldens are evaluations of the same title: each ran once
+    assert valid(mixed)["runCount"] == 1
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
