@@ -533,7 +533,7 @@ class CesLibrary(Library, FormatFiles):
         tests = self.of(Kind.TOOL_TESTS)
         if tests:
             message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
-            hint = "`evalgate list` shows them, `evalgate validate` checks them."
+            hint = "`evalgate list` shows them; `cxas test-tools` runs them."
             problems.append(errors.warning("ces-not-run", message, tests[0].place, hint))
         return sets, tuple(problems)
 
