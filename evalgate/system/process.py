@@ -633,6 +633,9 @@ def collect_garbage_rarely() -> None:
     atexit.register(gc.freeze)
 
 
+_ENDS_WITH_RUN = threading.Event()
+
+
 @contextmanager
 def no_garbage_search() -> Iterator[None]:
     """Search for no cyclic garbage: for code that makes many objects which live as long as the run.
@@ -643,7 +646,7 @@ def no_garbage_search() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.get_freeze_count():
+        if _ENDS_WITH_RUN.is_set():
             gc.freeze()
         if was_enabled:
             gc.enable()
@@ -651,6 +654,7 @@ def no_garbage_search() -> Iterator[None]:
 
 def end_with_run() -> None:
     """Say that this process makes one run and ends: what lives now is no garbage until then."""
+    _ENDS_WITH_RUN.set()
     gc.freeze()
 
 

@@ -2,11 +2,13 @@
 
 import gc
 import itertools
+import threading
 import weakref
 
 import pytest
 from hypothesis import given, strategies as st
 
+from evalgate.system import process
 from evalgate.system.process import LineSplitter, LineTooLong, Tail, end_with_run, no_garbage_search
 
 pieces = st.lists(st.binary(max_size=40), max_size=20)
@@ -70,10 +72,19 @@ class Cycle:
         self.itself = self
 
 
+@pytest.fixture
+def ends_with_run(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Whether this process ends with its run, for one test."""
+    event = threading.Event()
+    monkeypatch.setattr(process, "_ENDS_WITH_RUN", event)
+    return event
+
+
 @pytest.mark.parametrize("is_enabled", [True, False])
+@pytest.mark.usefixtures("ends_with_run")
 def test_a_process_that_goes_on_searches_for_garbage_as_before(is_enabled: bool) -> None:
     (gc.enable if is_enabled else gc.disable)()
-    gc.unfreeze()
+    gc.freeze()  # as somebody else may have done: it says nothing of us
     try:
         with no_garbage_search():
             is_searched = gc.isenabled()
@@ -86,6 +97,7 @@ def test_a_process_that_goes_on_searches_for_garbage_as_before(is_enabled: bool)
         gc.freeze()
 
 
+@pytest.mark.usefixtures("ends_with_run")
 def test_a_process_that_ends_with_its_run_searches_in_nothing_that_remains() -> None:
     gc.unfreeze()
     try:
