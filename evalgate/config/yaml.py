@@ -113,7 +113,10 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDoc
                 _place_of(key.start_mark, file),
                 "Delete one.",
             )
-            for key, line in loader.duplicates
+            # a mapping ends after those in it
+            for key, line in sorted(
+                loader.duplicates, key=lambda repetition: repetition[0].start_mark.index
+            )
         )
         raw = loader.construct_document(node)
         return YamlDocument(raw=raw, places=places, warnings=warnings)

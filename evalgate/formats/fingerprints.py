@@ -124,12 +124,13 @@ def of_inputs(inputs: Inputs) -> str:
 
 def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:
     """The fingerprint of a criterion's measurement. Its threshold is not included, because it does
-    not change a score."""
+    not change a score; the name of a custom metric is, because the base's code of a metric that the
+    change edits scores under another name."""
     endpoints = [use.endpoint] if use.endpoint else []
     return digest(
         [
             VERSION,
-            use.metric or use.name,
+            use.name if use.code else use.metric or use.name,
             dict(use.options),
             use.code,
             version,

@@ -540,6 +540,8 @@ def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
     if side.journal.knows(address):
         return False
     agent = task.suite.agent.key
+    # custom metrics of this checkout: addresses name only the base's code, and its edits
+    unnamed_code = {use.name for use in task.suite.criteria if use.code and not use.code_commit}
     for entry in entries:
         trial = entry.journal.trial(address, task.key)
         if trial is None or isinstance(trial.outcome, AgentFailure):
@@ -550,6 +552,7 @@ def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
             grades = {
                 name: entry.journal.grade(grade_address)
                 for name, grade_address in grade_addresses.items()
+                if entry.is_continued or name not in unnamed_code
             }
             _put_trial(side, task, trial, grades, measured_at=measured_at, agent=agent)
             return True

@@ -357,7 +357,7 @@ class Suite:
 
 
 Suites: TypeAlias = tuple[Suite, ...]
-"""Evaluation files in the order of their paths."""
+"""The suites of a project, a plan or a side."""
 
 
 def cases_of(suites: Iterable[Suite]) -> dict[tuple[str, str], Case]:

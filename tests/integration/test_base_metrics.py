@@ -89,6 +89,37 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(
     assert "`metrics.py` (+" in repo.comment()
 
 
+def test_a_repeated_run_finds_the_scores_of_the_code_that_gave_them(
+    tmp_path: Path, python: str
+) -> None:
+    repo = changed(tmp_path, python, cases=1, policy="both")
+    repo.reuses = True
+    repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", "else 1.0"))
+    repo.commit("head")
+    for is_reused in (False, True):
+        code, said = repo.run()
+        assert code == 1, said
+        (case,) = repo.results()["suites"][0]["cases"]
+        first, *_ = case["trials"]
+        assert first.get("reused", False) is is_reused
+        scores = {name: first["grades"][name]["value"] for name in ("word", "word (base's)")}
+        assert scores == {"word": 1.0, "word (base's)": 0.0}
+
+
+def test_without_a_base_an_edited_metric_scores_what_an_earlier_run_measured(
+    tmp_path: Path, python: str
+) -> None:
+    repo = changed(tmp_path, python, cases=1)
+    repo.reuses = True
+    for score in ("0.0", "1.0"):
+        repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", f"else {score}"))
+        _, said = repo.run(base="")
+        (case,) = repo.results()["suites"][0]["cases"]
+        (trial,) = case["trials"]
+        assert trial["grades"]["word"]["value"] == float(score), said
+    assert trial["reused"]
+
+
 EVIL = "import sys; open({marker!r}, 'a').write('{name} in ' + ' '.join(sys.orig_argv) + chr(10))"
 
 

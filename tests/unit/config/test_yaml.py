@@ -71,6 +71,13 @@ def test_keys_that_stand_twice(text: str, places: list[tuple[int, int, str]] | N
     )
 
 
+def test_repeated_keys_are_told_from_the_top() -> None:
+    document = yaml.load("a: 1\na: 2\nb: {c: 1, c: 2}\nd: {e: 1, e: 2}\nb: 3\n", file="f")
+    assert isinstance(document, yaml.YamlDocument)
+    lines = [warning.place.line for warning in document.warnings if warning.place is not None]
+    assert lines == [2, 3, 4, 5]
+
+
 def test_the_last_one_counts() -> None:
     reading = load.parse_gate_file(
         "fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f"

@@ -44,7 +44,7 @@ def extract(content: bytes) -> dict[str, bytes]:
     return artifacts.extract(content, names=NAMES)
 
 
-def test_only_the_expected_names_are_written() -> None:
+def test_only_the_expected_names_are_read() -> None:
     content = zipped(
         ("results.json", b"{}"),
         ("../results.json", b"slip"),
