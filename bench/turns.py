@@ -26,9 +26,22 @@ from typing import Any
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting, Stopwatch
 from evalgate.judges.base import JudgeReply, JudgeRequest
-from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    ConversationScenario,
+    CriteriaSource,
+    EvalSet,
+    SimulatorUse,
+    Suite,
+    Text,
+    Transcript,
+    TrialKey,
+)
 from evalgate.model.deviations import ADKS
 from evalgate.runner import trials
+from evalgate.runner.trials import Task
 from evalgate.simulation.user import begin
 from evalgate.system.python_env import InstallSetup
 
@@ -126,8 +139,17 @@ def converse(agent: Agent, turns: int) -> Transcript:
     scenario = ConversationScenario(starting_prompt="Hello.", conversation_plan="Talk on.")
     case = Case(case_id=f"talk_{turns}", scenario=scenario)
     user = begin(case, SimulatorUse(max_turns=turns), panel=ScriptedPanel(), deviations=ADKS)
-    with agent.converse(case, TrialKey(suite="bench", case_id=case.case_id)) as conversation:
-        return trials.talk(conversation, user, [], Stopwatch())
+    suite = Suite(
+        key="bench",
+        eval_set=EvalSet(eval_set_id="bench", cases=(case,)),
+        criteria=(),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+        agent=AgentUse(driver="adk"),
+    )
+    key = TrialKey(suite=suite.key, case_id=case.case_id)
+    transcript = trials.converse(agent, Task(key=key, suite=suite, case=case), user, Stopwatch())
+    assert isinstance(transcript, Transcript)
+    return transcript
 
 
 def children_cpu(pid: int) -> float:
