@@ -13,7 +13,6 @@ from evalgate.model import (
     Case,
     CaseKey,
     CriterionUse,
-    Inputs,
     SimulatorUse,
     Suite,
     TrialKey,
@@ -115,11 +114,6 @@ def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
     return digest(
         [VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed]
     )
-
-
-def of_inputs(inputs: Inputs) -> str:
-    """Equal for agents with the same inputs; "" if their inputs are unknown."""
-    return digest(sorted(inputs.answers.items())) if inputs.is_known else ""
 
 
 def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:

@@ -327,7 +327,7 @@ class Problems:
             if hidden_count > 0:
                 message = f"{problems[index].message} (and in {words.counted(hidden_count, 'more place')})"
                 problems[index] = replace(problems[index], message=message)
-        return tuple(sorted(problems, key=lambda problem: _position(problem.place)))
+        return tuple(sorted(problems, key=_position))
 
     def add(
         self,
@@ -452,7 +452,8 @@ def _add_finding(finding: Json, node: Any, spot: Spot) -> None:
         spot.error("wrong-value", f"{message[:1].lower()}{message[1:]}")
 
 
-def _position(place: Place | None) -> tuple[int, int]:
+def _position(problem: Problem) -> tuple[int, int]:
+    place = problem.place
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
 

@@ -500,7 +500,7 @@ def _criteria(
     for suites in zip(*places, strict=True):
         agents = [pool.get(suite.agent.key) for suite, pool in zip(suites, pools, strict=True)]
         criteria_by_suite[suites[HEAD].key] = {
-            use.name: _skip_criterion
+            use.name: (lambda _: not_evaluated(Reason.SKIPPED, "criterion_not_chosen"))
             if scored is not None and use.name not in scored
             else criteria.build(use, services(use, agents))
             for use in suites[HEAD].criteria
@@ -534,10 +534,6 @@ def _run_metric(
     elif grade.reason is Reason.AGENT_FAILED:
         return NotEvaluated(reason=Reason.CRITERION_FAILED, message=grade.message)
     return grade
-
-
-def _skip_criterion(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
-    return not_evaluated(Reason.SKIPPED, "criterion_not_chosen")
 
 
 def measure(session: GateSession, context: Context) -> Measurement:

@@ -469,7 +469,9 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         while attempt is not None:
             mended_use, state = attempt
             requirements = words.listed(mended_use.options.get("requirements", ()), limit=9)
-            context.say(f"trying {label(use)} with {_changes_text(requirements, state)}")
+            changes = [f"other requirements: {requirements}"] if requirements else []
+            changes += [f"a made-up session state: {json.dumps(state)}"] if state else []
+            context.say(f"trying {label(use)} with {', and '.join(changes)}")
             try:
                 return _first_turn(mended_use, state, question, settings, context)
             except AgentFailed as error:
@@ -484,12 +486,6 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
         f"the agent gave no answer: {failure.message}",
         hint="`evalgate doctor` shows what it lacks.",
     )
-
-
-def _changes_text(requirements: str, state: Json) -> str:
-    parts = [f"other requirements: {requirements}"] if requirements else []
-    parts += [f"a made-up session state: {json.dumps(state)}"] if state else []
-    return ", and ".join(parts)
 
 
 def _first_turn(

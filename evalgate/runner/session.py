@@ -516,7 +516,9 @@ class Session:
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             inputs={
-                key: fingerprints.of_inputs(inputs) for key, inputs in side.journal.inputs.items()
+                # "" if they are unknown
+                key: fingerprints.digest(sorted(inputs.answers.items())) if inputs.is_known else ""
+                for key, inputs in side.journal.inputs.items()
             },
             models=frozenset(side.models),
             descriptions=side.descriptions(),

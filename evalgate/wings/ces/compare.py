@@ -148,14 +148,10 @@ def _only_asks_more(change: FieldChange) -> bool:
     """True if an evaluation that failed before the change fails after it."""
     keys = tuple(step for step in change.path if isinstance(step, str))
     last_key = keys[-1] if keys else ""
-    if last_key in _LARGEST:
-        return _is_raised(change.old, change.new, largest=_LARGEST[last_key])
+    old, new = change.old, change.new
+    if last_key in _LARGEST and isinstance(new, int | float):
+        # an absent threshold may have had the app's value
+        is_largest = new >= _LARGEST[last_key]
+        return is_largest if old is MISSING else isinstance(old, int | float) and new > old
     is_addition = change.old is MISSING and keys in _OPEN_LISTS
     return is_addition and (change.is_last or not isinstance(change.path[-1], int))
-
-
-def _is_raised(old: Any, new: Any, *, largest: float) -> bool:
-    if not isinstance(new, int | float):
-        return False
-    # an absent threshold may have had the app's value
-    return new >= largest if old is MISSING else isinstance(old, int | float) and new > old
