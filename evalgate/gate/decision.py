@@ -36,7 +36,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import edits as reports_edits, sentences, view
-from evalgate.results import file as results_file, output, shards
+from evalgate.results import file as results_file, output, run_parts
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -75,7 +75,7 @@ def decide(
     policy, verdict, lacking = decisions[number]
     edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
     problems = (
-        *([shards.note(head.part)] if head.part and head.is_part else []),
+        *([run_parts.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
         *measurement.problems,
         *lacking,

@@ -57,7 +57,7 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
-from evalgate.results import kept, shards
+from evalgate.results import kept, run_parts
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs, trials
@@ -131,10 +131,10 @@ def open_gate_session(
         *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.isolation_problems(rules.settings, context),
     )
-    part = shards.find_part(rules.settings, rules.suites)
+    part = run_parts.find_part(rules.settings, rules.suites)
     rules = replace(
         rules,
-        suites=rules.suites if part is None else shards.suites_of(rules.suites, part),
+        suites=rules.suites if part is None else run_parts.suites_of(rules.suites, part),
         part=part,
         problems=(*rules.problems, *key_notices),
     )

@@ -16,7 +16,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.github import events
 from evalgate.model import BaseSource, Report, Run, Suite
-from evalgate.results import file, output, shards
+from evalgate.results import file, output, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git
@@ -34,13 +34,13 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     UnavailableError if there are none."""
     files = _files(places, output_folder=settings.root / settings.output)
     heads, bases = _read(files, places, settings, context)
-    head = shards.join(heads)
+    head = run_parts.join(heads)
     # both sides are judged as they were measured
     settings = settings.with_options(adk_compat=head.deviations.is_adk_compat)
     _require_same_root(head.run, settings, context)
     rules, rule_base = _rules(settings, head.run.suites, heads, context)
     rules, history = baseline_rules.open_history(rules, settings, rule_base, context)
-    base = shards.join(bases) if bases and head.comparison is not None else None
+    base = run_parts.join(bases) if bases and head.comparison is not None else None
     base_run = None if base is None else base.run
     measurement = Measurement(
         head=head.run,
@@ -62,8 +62,8 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     store.keep_parts({path.parent for path in files}, rules, context)
     context.present(report)
     output.write_file(
-        settings.root / rules.settings.output / shards.DURATIONS,
-        [shards.render_durations(head.run)],
+        settings.root / rules.settings.output / run_parts.DURATIONS,
+        [run_parts.render_durations(head.run)],
     )
     return history.keep(report)
 
@@ -83,14 +83,14 @@ def _read(
     journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
     heads, bases = (
-        shards.parts_of(
-            shards.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
+        run_parts.parts_of(
+            run_parts.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
             for path in paths
         )
         for paths, commit in ((files, context.commit), (base_files, ""))
     )
     for part in bases:
-        if shards.part_of(part).fingerprint != shards.part_of(heads[0]).fingerprint:
+        if run_parts.part_of(part).fingerprint != run_parts.part_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(part.file))
     return heads, bases
 
@@ -168,9 +168,9 @@ def _rules(
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:
     """A warning for every shard that lacks the base's side while others have it."""
-    base_indexes = {shards.part_of(part).index for part in bases}
+    base_indexes = {run_parts.part_of(part).index for part in bases}
     for part in heads if base_indexes else ():
-        shard = shards.part_of(part)
+        shard = run_parts.part_of(part)
         if shard.index not in base_indexes and shard.index in shard.homes.values():
             reason = (part.comparison and part.comparison.problem) or "it had no baseline"
             yield errors.warning(

@@ -21,7 +21,7 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
 from evalgate.model import Links, Report, RuleBook
-from evalgate.results import file, shards
+from evalgate.results import file, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
@@ -172,12 +172,12 @@ def _fetch_results(
         )
     run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     results = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    head = shards.of_run(results, run=run, commit=event.head.sha)
+    head = run_parts.of_run(results, run=run, commit=event.head.sha)
     if BASE_RESULTS not in files or head.comparison is None:
         return head, None
     base_results = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
     # any commit: the base's is not known here
-    return head, shards.of_run(base_results, run=run, commit="")
+    return head, run_parts.of_run(base_results, run=run, commit="")
 
 
 def _unverified(decided: Decided, pull: Pull, *, lead: str) -> Decided:

@@ -28,7 +28,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.discovery import project
 from evalgate.model import TrialKey
-from evalgate.results import shards
+from evalgate.results import run_parts
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs
 from evalgate.runner.session import Session, Side
@@ -281,7 +281,7 @@ def test_shards_that_ran_agents_otherwise_are_of_different_plans(
 ) -> None:
     plans = set()
     for settings in changed(root, section, name):
-        part = shards.find_part(
+        part = run_parts.find_part(
             settings.model_copy(update={"shard": "1/2"}),
             project.prepare(settings, environ={}).suites,
         )

@@ -54,7 +54,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import file, history, output, shards
+from evalgate.results import file, history, output, run_parts
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
@@ -532,7 +532,7 @@ def _journals() -> list[bytes]:
 
 def _read_results(data: bytes) -> None:
     path = _written("results.json", data)
-    for read in (file.read_results, shards.read_durations):
+    for read in (file.read_results, run_parts.read_durations):
         with suppress(EvalgateError):
             read(path, shown_as="results.json")
     with suppress(EvalgateError):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from builders.gated_repository import AGENT, Repository
 
-from evalgate.results import shards
+from evalgate.results import run_parts
 
 pytestmark = pytest.mark.integration
 
@@ -350,7 +350,7 @@ def test_fresh_pairs_of_parts_are_merged(repo: Repository) -> None:
 
 def test_a_new_case_is_new_beside_a_base_that_fails(repo: Repository) -> None:
     """The base fails in every run of the part that has the new case."""
-    homes = shards.divide(
+    homes = run_parts.divide(
         [("desk.evalset.json", f"case_{number}") for number in range(8)], of=3, durations={}
     )
     own = [homes["desk.evalset.json", f"case_{number}"] for number in range(8)]

@@ -32,7 +32,7 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.results import file, shards
+from evalgate.results import file, run_parts
 
 ROWS = [["PF", "FF", "PP", "P!", "PP", "F."]]
 
@@ -56,10 +56,10 @@ def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None)
 
 
 def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
-    part = shards.plan(
+    part = run_parts.plan(
         run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ())
     )
-    own = shards.suites_of(run.suites, part)
+    own = run_parts.suites_of(run.suites, part)
     has = {(suite.key, case.case_id) for suite in own for case in suite.eval_set.cases}
     trials = tuple(trial for trial in run.trials if trial.key.case in has)
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "part": part, **changes})
@@ -96,13 +96,13 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
     texts = data.draw(
         st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)])
     )
-    joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
+    joined = run_parts.join(run_parts.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
     assert joined.problems == ()
     # but for which part ran each case, which is read again as it was written
     known = read([text_of(joined.run, kept=joined.outcomes)], tmp_path_factory.mktemp("again"))[
         0
     ].run
-    homes = shards.plan(run.suites, index=1, of=of, durations={}).homes
+    homes = run_parts.plan(run.suites, index=1, of=of, durations={}).homes
     assert known.part == (PlanPart(of=of, homes=homes) if of > 1 else None)
     again = text_of(dataclasses.replace(joined.run, part=None), kept=joined.outcomes)
     straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0]
@@ -111,15 +111,15 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
 
 def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     run = dataclasses.replace(whole(), trials=whole().trials)
-    joined = shards.join(
-        shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path))
+    joined = run_parts.join(
+        run_parts.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path))
     )
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
     verdict = comparison_verdict.decide(joined.run, Policy(), comparison=None)
     lost = {
         key[1]
-        for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items()
+        for key, home in run_parts.plan(run.suites, index=1, of=3, durations={}).homes.items()
         if home == 2
     }
     never = {
@@ -235,7 +235,7 @@ def test_parts_that_do_not_belong_together_are_refused(
     first, second = (json.loads(text_of(part_of(whole(), index, 2, root=""))) for index in (1, 2))
     change(second)
     with pytest.raises(ConfigError, match=words):
-        shards.parts_of(read([json.dumps(first), json.dumps(second)], tmp_path))
+        run_parts.parts_of(read([json.dumps(first), json.dumps(second)], tmp_path))
 
 
 def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> N
         for index, root in ((1, None), (2, "services/shop"))
     ]
     assert "root" not in json.loads(texts[0])
-    joined = shards.join(shards.parts_of(read(texts, tmp_path)))
+    joined = run_parts.join(run_parts.parts_of(read(texts, tmp_path)))
     assert joined.run.root == "services/shop"
 
 
@@ -259,13 +259,13 @@ def test_parts_of_changed_files_are_together_of_changed_files(
         text_of(part_of(whole(), index, 2, dirty=dirty))
         for index, dirty in ((1, first), (2, second))
     ]
-    assert shards.join(shards.parts_of(read(texts, tmp_path))).run.dirty is together
+    assert run_parts.join(run_parts.parts_of(read(texts, tmp_path))).run.dirty is together
 
 
 def test_a_part_that_is_there_twice_is_refused_and_both_places_are_named(tmp_path: Path) -> None:
     text = text_of(part_of(whole(), 1, 2))
     with pytest.raises(ConfigError, match=r"shard 1/2, and so is 0\.json") as caught:
-        shards.parts_of(read([text, text], tmp_path))
+        run_parts.parts_of(read([text, text], tmp_path))
     assert str(caught.value.where) == "1.json"
 
 
@@ -277,7 +277,7 @@ def test_a_division_by_other_durations_is_told_as_such(tmp_path: Path) -> None:
     part = dataclasses.replace(two.part, homes=swapped, fingerprint="other", index=2)
     other = dataclasses.replace(one, part=part)
     with pytest.raises(ConfigError, match=r"differ in .*`durations`"):
-        shards.parts_of(read([text_of(one), text_of(other)], tmp_path))
+        run_parts.parts_of(read([text_of(one), text_of(other)], tmp_path))
 
 
 def test_what_judging_took_is_added_up(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_what_judging_took_is_added_up(tmp_path: Path) -> None:
         text_of(part_of(whole(), 1, 2, judges=(use,))),
         text_of(part_of(whole(), 2, 2, judges=(unpriced,))),
     ]
-    (together,) = shards.join(shards.parts_of(read(texts, tmp_path))).run.judges
+    (together,) = run_parts.join(run_parts.parts_of(read(texts, tmp_path))).run.judges
     assert (together.calls, together.cost_usd, together.unpriced) == (4, 0.25, 2)
     assert together.failures == {"server": 1, "timeout": 2}
 
@@ -298,7 +298,9 @@ def test_surroundings_that_differ_are_told(tmp_path: Path) -> None:
     raw["suites"][0]["agent"]["about"] = {"python": "3.13"}
     first = json.loads(texts[0])
     first["suites"][0]["agent"]["about"] = {"python": "3.12"}
-    joined = shards.join(shards.parts_of(read([json.dumps(first), json.dumps(raw)], tmp_path)))
+    joined = run_parts.join(
+        run_parts.parts_of(read([json.dumps(first), json.dumps(raw)], tmp_path))
+    )
     assert [problem.code for problem in joined.problems] == ["shards-differ"]
 
 
@@ -328,7 +330,7 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
     two = told(
         origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)},
     )
-    joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
+    joined = run_parts.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
     assert {each.case_id: each.status for each in joined.cases} == {
         "gone": CaseStatus.REMOVED,
@@ -348,20 +350,20 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
 
 def test_a_problem_of_the_base_is_one_only_where_every_part_has_it() -> None:
     broken = told(problem="it does not start", no_agent=True, base_failed=True)
-    every = shards.join_comparisons([broken, broken], planned=[])
-    some = shards.join_comparisons([broken, told()], planned=[])
+    every = run_parts.join_comparisons([broken, broken], planned=[])
+    some = run_parts.join_comparisons([broken, told()], planned=[])
     assert every is not None
     assert some is not None
     assert (every.problem, every.no_agent, every.base_failed) == ("it does not start", True, True)
     assert (some.problem, some.no_agent, some.base_failed) == ("", False, False)
-    assert shards.join_comparisons([], planned=[]) is None
+    assert run_parts.join_comparisons([], planned=[]) is None
 
 
 def test_different_bases_are_refused() -> None:
     with pytest.raises(
         ConfigError, match="compared with different commits: aaaaaaaaaaaa and bbbbbbbbbbbb"
     ):
-        shards.join_comparisons([told(), told(origin={"commit": "a" * 40})], planned=[])
+        run_parts.join_comparisons([told(), told(origin={"commit": "a" * 40})], planned=[])
 
 
 def written(comparison: Comparison, folder: Path) -> Path:
@@ -396,4 +398,4 @@ def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path)
         texts.append("".join(file.render_results(report, outcomes=Kept())))
     found = read(texts, tmp_path)
     assert [part.edits for part in found] == told
-    assert shards.join(shards.parts_of(found)).edits == Edits(edits=(one, two))
+    assert run_parts.join(run_parts.parts_of(found)).edits == Edits(edits=(one, two))
