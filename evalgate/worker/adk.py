@@ -31,6 +31,8 @@ from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
+NO_SEARCH = 2**30
+"""New objects until garbage is searched while an agent loads: nearly all of them stay."""
 # imported in each turn, with the package that it needs
 OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
@@ -67,12 +69,14 @@ def raise_known(name: str, error: ImportError, fullname: str) -> None:
 def skip_unrecorded_descriptions() -> None:
     """Let google-adk describe model calls for OpenTelemetry only while something records them: the
     descriptions take an eighth of a turn's CPU."""
-    from google.adk.telemetry import tracing
+    try:
+        from google.adk.telemetry import tracing
+
+        original = tracing.use_inference_span
+    except (ImportError, AttributeError):  # an old version
+        return
     from opentelemetry import _logs, metrics, trace
 
-    original = getattr(tracing, "use_inference_span", None)
-    if original is None:  # an old version
-        return
     sources = (trace.get_tracer_provider, _logs.get_logger_provider, metrics.get_meter_provider)
 
     def use_inference_span(*arguments: Any, **options: Any) -> Any:
@@ -365,8 +369,8 @@ class ToolThread:
     def submit(self, call: Callable[[], object]) -> None:
         """Run `call`, which raises nothing, after all earlier ones."""
         if not self._is_started:
-            self._is_started = True
             threading.Thread(target=self._run, name="tools", daemon=True).start()
+            self._is_started = True
         self._calls.put(call)
 
     def _run(self) -> None:
@@ -374,11 +378,14 @@ class ToolThread:
             self._calls.get()()
 
     async def result(self, function: Callable[[], Any]) -> Any:
-        """The function's result. Raises its errors."""
+        """The function's result. Raises its errors. A function that has not begun when its turn is
+        given up does not run."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
         def call() -> None:
+            if future.cancelled():
+                return
             try:
                 settle = partial(future.set_result, errors.call(function))
             except BaseException as error:
@@ -786,9 +793,7 @@ class Host(server.Host):
         """Import the agent. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        # nearly all loaded objects stay; the agent's own settings come later
-        gc.set_threshold(10_000, 10, 10)
-        gc.disable()
+        gc.set_threshold(NO_SEARCH, 10, 10)
         modules.add_folders(options.get("import_roots") or ())
         if options.get("threads"):
             share_connections()
@@ -799,7 +804,8 @@ class Host(server.Host):
         await prewarm()
         skip_unused_services()
         skip_unrecorded_descriptions()
-        gc.enable()
+        if gc.get_threshold()[0] == NO_SEARCH:  # the agent has no settings of its own
+            gc.set_threshold(10_000, 10, 10)
         return about
 
     def take(self, loaded: ImportedAgent, options: Message) -> dict[str, str]:
