@@ -31,8 +31,9 @@ from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
-NO_SEARCH = 2**30
-"""New objects until garbage is searched while an agent loads: nearly all of them stay."""
+LOADING_OBJECTS = 100_000
+"""New objects between two searches for garbage while an agent loads: nearly all of them stay, but a
+tree that is parsed there is large garbage."""
 # imported in each turn, with the package that it needs
 OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
@@ -793,7 +794,7 @@ class Host(server.Host):
         """Import the agent. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        gc.set_threshold(NO_SEARCH, 10, 10)
+        gc.set_threshold(LOADING_OBJECTS, 10, 10)
         modules.add_folders(options.get("import_roots") or ())
         if options.get("threads"):
             share_connections()
@@ -804,7 +805,7 @@ class Host(server.Host):
         await prewarm()
         skip_unused_services()
         skip_unrecorded_descriptions()
-        if gc.get_threshold()[0] == NO_SEARCH:  # the agent has no settings of its own
+        if gc.get_threshold()[0] == LOADING_OBJECTS:  # the agent has no settings of its own
             gc.set_threshold(10_000, 10, 10)
         return about
 

@@ -267,10 +267,10 @@ def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn)
     assert 'gen_ai.system"' not in told
 
 
-def test_an_agents_own_settings_of_the_garbage_collector_stay(spawn) -> None:
+def test_garbage_of_an_import_goes_and_an_agents_own_settings_of_its_collector_stay(spawn) -> None:
     worker = spawn({"path": "adk_collector.py"})
     events, _ = worker.ask("call collector", "say done")
-    assert responses(events) == [{"enabled": False, "threshold": 5000}]
+    assert responses(events) == [{"collected": True, "enabled": False, "threshold": 5000}]
 
 
 @pytest.mark.parametrize("which", ADKS)
