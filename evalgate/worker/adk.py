@@ -366,6 +366,7 @@ class ToolThread:
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._is_started = False
+        self._open_count = 0  # functions that have not ended
 
     def submit(self, call: Callable[[], object]) -> None:
         """Run `call`, which raises nothing, after all earlier ones."""
@@ -384,22 +385,28 @@ class ToolThread:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
+        def end(settle: Callable[[], object]) -> None:
+            self._open_count -= 1
+            if not future.done():
+                settle()
+
         def call() -> None:
-            if future.cancelled():
-                return
+            settle: Callable[[], object] = future.cancel
             try:
-                settle = partial(future.set_result, errors.call(function))
+                if not future.cancelled():
+                    settle = partial(future.set_result, errors.call(function))
             except BaseException as error:
                 settle = partial(future.set_exception, error)
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(lambda: future.done() or settle())
+                loop.call_soon_threadsafe(end, settle)
 
         self.submit(call)
+        self._open_count += 1
         return await future
 
     def join(self, idle_threads: list[ToolThread]) -> None:
         """Join the idle threads as soon as the last function has ended."""
-        if self._is_started:
+        if self._open_count:
             self.submit(partial(idle_threads.append, self))
         else:
             idle_threads.append(self)

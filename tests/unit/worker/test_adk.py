@@ -124,3 +124,13 @@ def test_a_thread_that_could_not_start_is_started_by_the_next_function(
             thread.submit(ran.set)
     thread.submit(ran.set)
     assert ran.wait(20)
+
+
+def test_a_thread_without_a_function_is_idle_at_once() -> None:
+    """The next conversation, which may follow at once, gets it."""
+    idle_threads: list[adk.ToolThread] = []
+    for _ in range(20):
+        thread = idle_threads.pop() if idle_threads else adk.ToolThread()
+        asyncio.run(thread.result(dict))
+        thread.join(idle_threads)
+        assert idle_threads == [thread]
