@@ -609,9 +609,9 @@ def run_to_end(
     child.listen(feed)
     try:
         ended = child.wait(min(WATCH_S, timeout_s))
-        while ended is None and time.monotonic() - started_at < timeout_s:
+        while ended is None and (left_s := started_at + timeout_s - time.monotonic()) > 0:
             watch(child.pid, child.stderr.text())
-            ended = child.wait(WATCH_S)
+            ended = child.wait(min(WATCH_S, left_s))
         is_timed_out = ended is None
         ended = ended or child.close() or Ended(returncode=-signal.SIGKILL)
     except BaseException:  # Ctrl-C while waiting: leave nothing behind

@@ -196,6 +196,15 @@ def test_a_pipe_in_place_of_a_program_keeps_nobody_waiting(
     assert told == [expected]
 
 
+def test_a_child_is_ended_at_its_time_however_rarely_it_is_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "WATCH_S", 1.5)
+    started_at = time.monotonic()
+    assert run("sleep", "600", timeout_s=1.6).timed_out
+    assert time.monotonic() - started_at < 2.8  # not after the second look
+
+
 def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:
     started_at = time.monotonic()
     finished = run("sh", "-c", "trap '' TERM; echo $$; sleep 600 & wait", timeout_s=0.3)
