@@ -202,11 +202,12 @@ def _start(
     environment: Environ,
     reads_input: bool,
 ) -> subprocess.Popen[bytes]:
-    """The process, in its own session, with pipes. Raises ChildStartError."""
+    """The process, in its own session, with pipes. Raises ChildStartError. Without a prefix the
+    system decides what can be started: it also takes a later folder of PATH."""
     problem = ""
-    with suppress(PermissionError):  # of a folder on the way: starting tells
+    with suppress(OSError):  # a folder on the way is closed, a name is too long: starting tells
         problem = _start_problem(command, cwd=cwd, environment=environment)
-    if problem:
+    if problem and (prefix or not command):  # the prefix's program has words of its own
         raise ChildStartError(problem)
     full_command = list(command)
     start_folder = cwd
@@ -238,7 +239,7 @@ def _start(
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise ChildStartError(f"{command[0]}: {_NO_LOADER}") from None
+        raise ChildStartError(problem or f"{command[0]}: {_NO_LOADER}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ChildStartError(f"{command[0]}: {reason}") from None
@@ -608,9 +609,9 @@ def run_to_end(
     child.listen(feed)
     try:
         ended = child.wait(min(WATCH_S, timeout_s))
-        while ended is None and time.monotonic() - started_at < timeout_s:
+        while ended is None and (left_s := started_at + timeout_s - time.monotonic()) > 0:
             watch(child.pid, child.stderr.text())
-            ended = child.wait(WATCH_S)
+            ended = child.wait(min(WATCH_S, left_s))
         is_timed_out = ended is None
         ended = ended or child.close() or Ended(returncode=-signal.SIGKILL)
     except BaseException:  # Ctrl-C while waiting: leave nothing behind

@@ -177,7 +177,7 @@ def _reach(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> list[T
     """The starts and all that follows from them, each once."""
     reached = list(dict.fromkeys(starts))
     for start in reached:
-        reached += [follower for follower in following(start) if follower not in reached]
+        reached += dict.fromkeys(each for each in following(start) if each not in reached)
     return reached
 
 

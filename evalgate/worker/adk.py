@@ -31,6 +31,9 @@ from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
+LOADING_OBJECTS = 100_000
+"""New objects between two searches for garbage while an agent loads: nearly all of them stay, but a
+tree that is parsed there is large garbage."""
 # imported in each turn, with the package that it needs
 OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
 # modules of the providers that record nothing
@@ -67,12 +70,14 @@ def raise_known(name: str, error: ImportError, fullname: str) -> None:
 def skip_unrecorded_descriptions() -> None:
     """Let google-adk describe model calls for OpenTelemetry only while something records them: the
     descriptions take an eighth of a turn's CPU."""
-    from google.adk.telemetry import tracing
+    try:
+        from google.adk.telemetry import tracing
+
+        original = tracing.use_inference_span
+    except (ImportError, AttributeError):  # an old version
+        return
     from opentelemetry import _logs, metrics, trace
 
-    original = getattr(tracing, "use_inference_span", None)
-    if original is None:  # an old version
-        return
     sources = (trace.get_tracer_provider, _logs.get_logger_provider, metrics.get_meter_provider)
 
     def use_inference_span(*arguments: Any, **options: Any) -> Any:
@@ -361,12 +366,13 @@ class ToolThread:
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._is_started = False
+        self._open_count = 0  # functions that have not ended
 
     def submit(self, call: Callable[[], object]) -> None:
         """Run `call`, which raises nothing, after all earlier ones."""
         if not self._is_started:
-            self._is_started = True
             threading.Thread(target=self._run, name="tools", daemon=True).start()
+            self._is_started = True
         self._calls.put(call)
 
     def _run(self) -> None:
@@ -374,24 +380,33 @@ class ToolThread:
             self._calls.get()()
 
     async def result(self, function: Callable[[], Any]) -> Any:
-        """The function's result. Raises its errors."""
+        """The function's result. Raises its errors. A function that has not begun when its turn is
+        given up does not run."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
+        def end(settle: Callable[[], object]) -> None:
+            self._open_count -= 1
+            if not future.done():
+                settle()
+
         def call() -> None:
+            settle: Callable[[], object] = future.cancel
             try:
-                settle = partial(future.set_result, errors.call(function))
+                if not future.cancelled():
+                    settle = partial(future.set_result, errors.call(function))
             except BaseException as error:
                 settle = partial(future.set_exception, error)
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(lambda: future.done() or settle())
+                loop.call_soon_threadsafe(end, settle)
 
         self.submit(call)
+        self._open_count += 1
         return await future
 
     def join(self, idle_threads: list[ToolThread]) -> None:
         """Join the idle threads as soon as the last function has ended."""
-        if self._is_started:
+        if self._open_count:
             self.submit(partial(idle_threads.append, self))
         else:
             idle_threads.append(self)
@@ -786,9 +801,7 @@ class Host(server.Host):
         """Import the agent. Raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        # nearly all loaded objects stay; the agent's own settings come later
-        gc.set_threshold(10_000, 10, 10)
-        gc.disable()
+        gc.set_threshold(LOADING_OBJECTS, 10, 10)
         modules.add_folders(options.get("import_roots") or ())
         if options.get("threads"):
             share_connections()
@@ -799,7 +812,8 @@ class Host(server.Host):
         await prewarm()
         skip_unused_services()
         skip_unrecorded_descriptions()
-        gc.enable()
+        if gc.get_threshold()[0] == LOADING_OBJECTS:  # the agent has no settings of its own
+            gc.set_threshold(10_000, 10, 10)
         return about
 
     def take(self, loaded: ImportedAgent, options: Message) -> dict[str, str]:

@@ -168,7 +168,7 @@ def describe(error: BaseException) -> Message:
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
     """The function's result. Its StopIteration becomes a RuntimeError, as in a coroutine: before
-    Python 3.12, a future that gets one never ends."""
+    Python 3.12.2, a future that gets one never ends."""
     try:
         return function(*arguments)
     except StopIteration as error:

@@ -96,8 +96,9 @@ def test_what_was_said_on_standard_error_first_is_heard_first() -> None:
         (["ls"], "/no/such/folder", "the folder /no/such/folder does not exist"),
         (["/etc/passwd"], "/", "/etc/passwd: Permission denied"),
         ([], "/", "(empty command)"),
-        (["a\0b"], "/", "command not found"),
+        (["a\0b"], "/", "embedded null byte"),
         (["ls", "a\0b"], "/", "embedded null byte"),
+        (["x" * 300], "/", "File name too long"),
     ],
 )
 def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, words: str) -> None:
@@ -131,6 +132,30 @@ def test_a_script_without_its_interpreter_is_not_called_missing(
         assert str(error.value).startswith(
             f"{command}: the file exists, but the interpreter {words}"
         )
+
+
+@pytest.mark.parametrize(
+    ("command", "first_line"),
+    [
+        ("agent", "#!/no/such/interpreter"),  # and the next folder of PATH has another one
+        ("./relative/agent", "#!bin/sh"),  # from the folder in which it is started
+        ("./split/agent", "#!/usr/bin/env -S sh\r"),
+    ],
+)
+def test_what_the_system_can_start_is_started(
+    tmp_path: Path, command: str, first_line: str
+) -> None:
+    (tmp_path / "bin").symlink_to("/bin")
+    for name, line in ((command, first_line), ("next/agent", "#!/bin/sh")):
+        script = tmp_path / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"{line}\necho started", newline="")
+        script.chmod(0o755)
+    environment = {**ENVIRONMENT, "PATH": f".:./next:{ENVIRONMENT['PATH']}"}
+    finished = process.run_to_end(
+        [command], cwd=str(tmp_path), environment=environment, timeout_s=5
+    )
+    assert finished.stdout.text().split() == ["started"], finished.stderr.text()
 
 
 @pytest.mark.parametrize(
@@ -169,6 +194,15 @@ def test_a_pipe_in_place_of_a_program_keeps_nobody_waiting(
     thread.start()
     thread.join(20)
     assert told == [expected]
+
+
+def test_a_child_is_ended_at_its_time_however_rarely_it_is_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "WATCH_S", 1.5)
+    started_at = time.monotonic()
+    assert run("sleep", "600", timeout_s=1.6).timed_out
+    assert time.monotonic() - started_at < 2.8  # not after the second look
 
 
 def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:

@@ -256,15 +256,21 @@ def test_it_leaves_when_it_is_told_to_or_left_alone(spawn) -> None:
 
 
 def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn) -> None:
-    # While nothing records it, model calls are described in fewer words; an agent may begin to
-    # record at any time.
+    # While nothing records them, model calls are not described; an agent may begin to record at any
+    # time.
     worker = spawn({"path": "adk_recorded.py"})
     worker.ask("record")
     worker.ask("tell")
     events, _ = worker.ask("tell")
     [told] = texts(events)
-    assert "gen_ai.provider.name" in told  # `gen_ai.system` in the shorter description
+    assert "gen_ai.provider.name" in told
     assert 'gen_ai.system"' not in told
+
+
+def test_garbage_of_an_import_goes_and_an_agents_own_settings_of_its_collector_stay(spawn) -> None:
+    worker = spawn({"path": "adk_collector.py"})
+    events, _ = worker.ask("call collector", "say done")
+    assert responses(events) == [{"collected": True, "enabled": False, "threshold": 5000}]
 
 
 @pytest.mark.parametrize("which", ADKS)

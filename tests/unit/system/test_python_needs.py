@@ -278,6 +278,13 @@ MEMBERS = ["agents/desk", "libs/words/src", "libs/words", "libs/deep"]
             },
             MEMBERS,
         ),
+        (
+            {
+                "agents/desk/pyproject.toml": "[project]\nname='desk'\ndependencies=['shared-words']\n"
+                "[dependency-groups]\ndev = ['shared-words']\n"
+            },
+            MEMBERS,  # each once
+        ),
     ],
 )
 def test_members_of_a_workspace_are_imported_where_they_are(
