@@ -92,10 +92,6 @@ class BaseProject:
         """Its suites by name; empty if unknown."""
         return {} if self.rules is None else {suite.key: suite for suite in self.rules.suites}
 
-    def gated_files(self) -> tuple[str, ...]:
-        """Its evaluation files with an agent of its own: the files that it gates."""
-        return tuple(key for key, suite in self.suites.items() if not is_unknown(suite.agent))
-
     def name_of(self, suite: str) -> str:
         """The base's own name of a suite."""
         return self.renamed.get(suite, suite)
@@ -413,7 +409,7 @@ def _problem(
     uses = [base_project.agents[suite.key] for suite in suites]
     if not all(opening.is_missing(use) for use in uses):
         return "" if all(use.is_absent for use in uses) else checkout.problem, False
-    files = base_project.gated_files()
+    files = tuple(key for key, suite in base_project.suites.items() if not is_unknown(suite.agent))
     return Sentence("base_no_agent", files), not files
 
 

@@ -30,7 +30,7 @@ from evalgate.gate import (
     run as gate_run,
     stored_results,
 )
-from evalgate.model import AgentUse, ConfigOrigin, Report, Suite
+from evalgate.model import ConfigOrigin, Report, Suite
 from evalgate.reports.phrases import phrase
 from evalgate.results.output import RESULTS
 from evalgate.runner import trials
@@ -348,6 +348,8 @@ def show_suites(with_cases: bool, **values: Any) -> int:
 
 def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
+    driver = agents.DRIVERS.get(suite.agent.driver)
+    label = "" if driver is None else driver.label(suite.agent.options)
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
@@ -361,7 +363,7 @@ def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
     turns = sum(case.turn_count for case in suite.cases)
     lines = [
         suite.key,
-        f"  agent     {suite.agent.driver} {agent_label(suite.agent)}{found_by}",
+        f"  agent     {suite.agent.driver} {label}{found_by}",
         f"  criteria  {', '.join(criteria) or 'none'}, from {origin}",
         f"  cases     {len(suite.cases)} ({words.counted(turns, 'turn')})",
     ]
@@ -374,13 +376,6 @@ def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
             )
             lines.append(f"    - {case.case_id} ({size})")
     return lines
-
-
-def agent_label(agent: AgentUse) -> str:
-    """The label that distinguishes an agent from others of its driver: its command, its address,
-    its function or its folder."""
-    driver = agents.DRIVERS.get(agent.driver)
-    return "" if driver is None else driver.label(agent.options)
 
 
 @click.command("conclude")

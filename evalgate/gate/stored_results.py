@@ -43,7 +43,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
-from evalgate.results import file, history, kept, labels as case_labels, run_parts
+from evalgate.results import file, history, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -192,7 +192,12 @@ def _are_sides(base: Stored, head: Stored) -> bool:
 def read_run(path: Path, *, of: str) -> Stored:
     """The results of a whole run; `of`: the side that they belong to. Raises ConfigError."""
     stored_run = file.read_results(path, of=of)
-    run_parts.require_whole(stored_run.run, Place(str(path)), of=of)
+    run = stored_run.run
+    if run.is_part:
+        message = f"{of} is shard {run.part} of a run".lstrip()
+        raise ConfigError(
+            message, place=Place(str(path)), hint="Merge the shards: `evalgate merge`."
+        )
     return stored_run
 
 

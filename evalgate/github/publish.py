@@ -54,11 +54,6 @@ def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
     return Job(name=settings.name, run=run, attempt=attempt, address=address, once=once)
 
 
-def check_name(job: Job) -> str:
-    """The name of the job's check run, for branch protection."""
-    return f"{check_run.NAME}: {job.name}" if job.name else check_run.NAME
-
-
 @frozen_dataclass
 class Decided:
     """A decision, ready to be posted. `create`: make a comment if it is missing."""
@@ -158,7 +153,8 @@ class Posting:
         self._job = job
         self._redact = redact
         self._head_sha = head_sha
-        self._check_name = f"{check_name(job)}{suffix}"
+        # for branch protection
+        self._check_name = f"{check_run.NAME}{f': {job.name}' if job.name else ''}{suffix}"
         self._number = number
         self._comment: str = settings.comment if number is not None else "off"
         self._may_check = bool(head_sha)

@@ -239,14 +239,6 @@ def parts_of(stored_results: Iterable[Stored]) -> tuple[Stored, ...]:
     return ordered_parts
 
 
-def require_whole(run: Run, place: Place, *, of: str) -> None:
-    """Raises ConfigError if only a part of the plan was measured; `of`: see
-    `file.read_results`."""
-    if run.is_part:
-        message = f"{of} is shard {run.part} of a run".lstrip()
-        raise ConfigError(message, place=place, hint="Merge the shards: `evalgate merge`.")
-
-
 def of_run(stored: Stored, *, run: str, commit: str) -> Stored:
     """The results. Raises ConfigError if workflow run `run` did not write them in this or an
     earlier attempt, or if they are of another commit than `commit` ("": any); at the command line,

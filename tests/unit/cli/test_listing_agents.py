@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from evalgate import agents
-from evalgate.cli import commands
-from evalgate.model import AgentUse
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,7 @@ from evalgate.model import AgentUse
 def test_an_agent_is_named_by_what_tells_it_from_others(
     driver: str, options: dict[str, Any], shown: str
 ) -> None:
-    assert commands.agent_label(AgentUse(driver=driver, options=options)) == shown
+    assert agents.DRIVERS[driver].label(options) == shown
 
 
 def test_every_driver_has_something_to_be_named_by() -> None:
@@ -52,5 +50,5 @@ def test_every_driver_has_something_to_be_named_by() -> None:
             for name, value in options.items()
             if name in agents.DRIVERS[driver].options.model_fields
         }
-        label = commands.agent_label(AgentUse(driver=driver, options=fields))
+        label = agents.DRIVERS[driver].label(fields)
         assert label in (*fields.values(), "P/F"), driver

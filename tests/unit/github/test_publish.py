@@ -302,11 +302,14 @@ def test_when_a_comment_is_made(words: str, when: str, *, expected: bool) -> Non
     assert publish.is_worth_a_comment(report, when) is (expected if when != "off" else False)
 
 
-def test_a_named_gate_has_a_check_run_of_its_own() -> None:
-    assert (publish.check_name(Job()), publish.check_name(Job(name="travel"))) == (
-        "evalgate",
-        "evalgate: travel",
-    )
+def test_a_named_gate_has_a_check_run_of_its_own(github: GitHub) -> None:
+    for name in ("", "travel"):
+        client = Client(repository="o/r", token="t")
+        job = Job(run=1, name=name)
+        named = Posting(client, job, Settings(), head_sha="a" * 40, number=None)
+        named.start()
+        settled(named)
+    assert github.calls == [("start", "evalgate"), ("start", "evalgate: travel")]
 
 
 def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
