@@ -31,7 +31,7 @@ from .tools import Patches, SessionTools
 
 MOST_ARTIFACT = 6_000_000
 """Characters of an artifact in base64."""
-LOADING_OBJECTS = 100_000
+LOADING_OBJECTS = 300_000
 """New objects between two searches for garbage while an agent loads: nearly all of them stay, but a
 tree that is parsed there is large garbage."""
 # imported in each turn, with the package that it needs
