@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 
 from pydantic import ValidationError
 
@@ -64,8 +64,10 @@ def decide(
     )
     decisions = [
         _by_book(head, book, comparison, sides)
-        for book, comparison, sides in itertools.zip_longest(
-            rules.books, measurement.comparisons, measurement.sides
+        for book, (comparison, sides) in zip(
+            rules.books,
+            zip_longest(measurement.comparisons, measurement.sides),
+            strict=True,
         )
     ]
     kinds = [*comparison_verdict.SEVERITY, None]

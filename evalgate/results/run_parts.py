@@ -1,5 +1,5 @@
-"""Shards: the cases that each machine runs, checks that results belong together, and their merge
-into one run."""
+"""Parts of a run, its shards: the cases that each machine runs, checks that results belong
+together, and their merge into one run."""
 
 from __future__ import annotations
 

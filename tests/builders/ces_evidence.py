@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evalgate.model import Case, Content, Event, Invocation, Text, ToolCall, TrialView
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    Content,
+    CriteriaSource,
+    EvalSet,
+    Event,
+    Invocation,
+    Suite,
+    Text,
+    ToolCall,
+    TrialView,
+)
 from evalgate.wings.ces.outcomes import NO_VERDICT, Judge, JudgeQuestion, Plan, Verdict
 from evalgate.wings.ces.shapes import Evaluation
 
@@ -32,6 +45,17 @@ def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> TrialView
     whole = Plan(evaluation=Evaluation.model_validate({"displayName": "e", **raw}), **plan)
     case = Case(case_id="e", conversation=actual, ces=whole.json())
     return TrialView(case=case, actual=actual, expected=actual)
+
+
+def suite_of(case: Case) -> Suite:
+    """A suite of one evaluation, without criteria."""
+    return Suite(
+        key="s",
+        eval_set=EvalSet(eval_set_id="s", cases=(case,)),
+        criteria=(),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+        agent=AgentUse(driver="ces"),
+    )
 
 
 def question_key(question: JudgeQuestion) -> tuple[str, int, int, str]:

@@ -102,7 +102,9 @@ def mirror(folder: Path) -> Path:
 def other_python() -> tuple[str, str] | None:
     """Another version of Python that this machine has, and its path; None where there is no
     other."""
-    places = [Path(folder) for folder in ("/root/.pyenv/versions", "/opt/hostedtoolcache/Python")]
+    places = [
+        Path(folder).expanduser() for folder in ("~/.pyenv/versions", "/opt/hostedtoolcache/Python")
+    ]
     for minor in (10, 12, 13, 11, 14):
         name = f"python3.{minor}"
         found = [

@@ -153,5 +153,5 @@ def _only_asks_more(change: FieldChange) -> bool:
         # an absent threshold may have had the app's value
         is_largest = new >= _LARGEST[last_key]
         return is_largest if old is MISSING else isinstance(old, int | float) and new > old
-    is_addition = change.old is MISSING and keys in _OPEN_LISTS
+    is_addition = old is MISSING and keys in _OPEN_LISTS
     return is_addition and (change.is_last or not isinstance(change.path[-1], int))

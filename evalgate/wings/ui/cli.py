@@ -17,7 +17,14 @@ from evalgate.system import loopback
 
 SETTINGS = (
     *commands.SELECTING,
-    *("base", "tools", "concurrency", "workers", "skip_judged", "output", "cache", "isolate"),
+    "base",
+    "tools",
+    "concurrency",
+    "workers",
+    "skip_judged",
+    "output",
+    "cache",
+    "isolate",
     "debug",
 )
 

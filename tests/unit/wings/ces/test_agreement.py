@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.ces_evidence import did, evidence, says, turn
+from builders.ces_evidence import did, evidence, says, suite_of, turn
 
 from evalgate.model import (
     AgentFailure,
-    AgentUse,
-    ConfigOrigin,
-    CriteriaSource,
-    EvalSet,
     FailureKind,
     Finding,
     Grade,
@@ -21,7 +17,6 @@ from evalgate.model import (
     Reason,
     Run,
     Score,
-    Suite,
     Transcript,
     TrialKey,
 )
@@ -34,19 +29,12 @@ GOLDEN = {"golden": {"turns": [turn(says("You have one loan."))]}}
 def run(platform: dict[str, Any] | None, **grades: Grade) -> Run:
     """A run of a golden of one turn, in which the agent says something."""
     view = evidence(GOLDEN, did("One loan."))
-    suite = Suite(
-        key="s",
-        eval_set=EvalSet(eval_set_id="s", cases=(view.case,)),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=AgentUse(driver="ces"),
-    )
     transcript = Transcript(invocations=view.actual, platform=platform)
     failure = None if platform else AgentFailure(kind=FailureKind.UNREACHABLE, message="no")
     trial = GradedTrial(key=KEY, failure=failure, grades=grades)
     transcripts = ({KEY: transcript} if platform else {}).get
     return Run(
-        suites=(suite,),
+        suites=(suite_of(view.case),),
         trials=(trial,),
         transcripts=transcripts,
         started_at="2027-02-01T10:00:00Z",

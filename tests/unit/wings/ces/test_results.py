@@ -9,20 +9,15 @@ from typing import Any, TypeAlias
 
 import pytest
 from builders.build import turn
-from builders.ces_evidence import did, evidence, says, turn as turn_of
+from builders.ces_evidence import did, evidence, says, suite_of, turn as turn_of
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
 from evalgate.model import (
-    AgentUse,
     CallTime,
-    ConfigOrigin,
-    CriteriaSource,
-    EvalSet,
     FailureKind,
     GradedTrial,
     Run,
-    Suite,
     Timings,
     ToolCall,
     TrialKey,
@@ -142,19 +137,17 @@ FAILURES = [
 def test_a_failed_trial_has_no_status(kind: FailureKind, error: str) -> None:
     view = evidence({"golden": {"turns": [turn_of(says("Hi."))]}}, did("Hi."))
     key = TrialKey(suite="s", case_id="e")
-    suite = Suite(
-        key="s",
-        eval_set=EvalSet(eval_set_id="s", cases=(view.case,)),
-        criteria=(),
-        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=AgentUse(driver="ces"),
-    )
     trials = (
         GradedTrial(key=key, grades={}, failure=kind.failure("why")),
         # and one whose conversation was not kept
         GradedTrial(key=TrialKey(suite="s", case_id="e", number=1), grades={}, failure=None),
     )
-    run = Run(suites=(suite,), trials=trials, transcripts={}.get, started_at=BATCH.create_time)
+    run = Run(
+        suites=(suite_of(view.case),),
+        trials=trials,
+        transcripts={}.get,
+        started_at=BATCH.create_time,
+    )
     (_, first), (_, lost) = (
         results.measure(run, "head", *parts) for parts in results.trials_of(run)
     )
