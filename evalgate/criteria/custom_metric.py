@@ -33,7 +33,8 @@ def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None
     another direction of better. If the driver runs no metrics, there is no score."""
     if run_metric is None:
         return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
-    if use.options.get("takes") == "instance" and not agents_cli.has_response(view):
+    takes_response = use.options.get("takes") == "instance"
+    if takes_response and not (view.actual and agents_cli.response_of(view.actual[-1])):
         return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
     code = use.code or ""
     score = run_metric(code, use, view)

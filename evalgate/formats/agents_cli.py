@@ -285,7 +285,7 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     if turns:
         if needs_prompt or not is_by_turns:
             instance["prompt"] = adk_shapes.content_json(turns[-1].user_content)
-        response = _response(turns[-1])
+        response = response_of(turns[-1])
         if response is not None:
             instance["response"] = adk_shapes.content_json(response)
     return instance
@@ -307,13 +307,8 @@ def service_instance(view: TrialView) -> JsonObject:
     return {**service, "agent_eval_data": instance["agent_data"]}
 
 
-def has_response(view: TrialView) -> bool:
-    """True if the last turn has a text that agents-cli uses as the response."""
-    return bool(view.actual) and _response(view.actual[-1]) is not None
-
-
-def _response(turn: Invocation) -> Content | None:
-    """The text of the last message of the turn that has some."""
+def response_of(turn: Invocation) -> Content | None:
+    """The text that agents-cli uses as the response: that of the turn's last message with one."""
     contents = [event.content for event in turn.steps] + [turn.final_response]
     for content in reversed(contents):
         parts = content.parts if content is not None else ()

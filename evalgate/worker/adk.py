@@ -21,7 +21,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -174,6 +174,7 @@ def _key(context: Any) -> tuple[str, str]:
     return context.invocation_id, context.agent_name
 
 
+@cache
 def retry_options() -> Any:
     """The retry options of ADK's evaluation for model requests, or None if google-genai is too old
     for them."""
@@ -647,14 +648,18 @@ class AdkSession:
         from google.genai import types
 
         # in pieces, if somebody watches
-        options = {"run_config": RunConfig(streaming_mode=StreamingMode.SSE)} if self.live else {}
+        config: Message = {"streaming_mode": StreamingMode.SSE} if self.live else {}
+        if "telemetry" in RunConfig.model_fields:
+            from google.adk.telemetry.context import TelemetryConfig
+
+            config["telemetry"] = TelemetryConfig()  # else each step makes its own
         for _ in range(tools.MOST_ROUNDS):
             answers: Message = {}
             async for event in self._runner.run_async(
                 user_id=self._ids["user_id"],
                 session_id=self._ids["session_id"],
                 new_message=message,
-                **options,
+                run_config=RunConfig(**config),
             ):
                 yield event
                 for call in event.get_function_calls() if self._host.approve else ():
@@ -835,7 +840,7 @@ class Host(server.Host):
 
     def agents(self) -> list[Message]:
         """The parts of the agent."""
-        return description.describe_tree(self.loaded.root_agent)
+        return [*map(description.describe, description.tree(self.loaded.root_agent))]
 
     def models(self) -> list[str]:
         """The models of the agent and its sub-agents."""

@@ -45,11 +45,6 @@ CLIENTS = {"Gemini": "model", "LiteLlm": "model", "LiteLLMModel": "model_id"}
 environment."""
 
 
-def describe_tree(root: Any) -> list[Message]:
-    """`root`, its sub-agents and its agent tools, each once."""
-    return [_agent(agent) for agent in tree(root)]
-
-
 def models(root: Any) -> list[str]:
     """The models that these agents call with keys of the environment: a text, or the model of a
     client without a key."""
@@ -84,7 +79,8 @@ def _tools(agent: Any) -> list[Any]:
     return _members(agent, "tools")[:MOST_TOOLS]
 
 
-def _agent(agent: Any) -> Message:
+def describe(agent: Any) -> Message:
+    """The parts of one agent."""
     instructions = [_instruction(_read(agent, name)) for name in INSTRUCTIONS]
     config = _read(agent, "generate_content_config")
     settings = {

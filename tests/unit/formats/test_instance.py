@@ -48,7 +48,7 @@ def test_without_a_text_there_is_no_response():
     call = Event(author="bot", content=said(ToolCall(name="find", args={})))
     turn = Invocation(user_content=said(Text(text="hi"), role="user"), events=(call,))
     view = TrialView(case=case, actual=(turn,), expected=None)
-    assert not agents_cli.has_response(view)
+    assert agents_cli.response_of(turn) is None
     assert "response" not in agents_cli.instance_json(view)
 
 

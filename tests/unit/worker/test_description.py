@@ -11,6 +11,10 @@ import pytest
 from evalgate.worker import description
 
 
+def described(root: object) -> list[dict]:
+    return [description.describe(each) for each in description.tree(root)]
+
+
 def refund(order: str, amount: float = 0.5, how=object(), tool_context: Any = None) -> None:  # type: ignore[no-untyped-def]  # noqa: B008
     """Refunds an order."""
 
@@ -78,7 +82,7 @@ def connect(
     ids=lambda given: type(given).__name__,  # pytest would ask what raises for its name
 )
 def test_a_tool(tool: Any, name: str, parameters: dict[str, str]) -> None:
-    (told,) = description.describe_tree(agent(tools=[tool]))
+    (told,) = described(agent(tools=[tool]))
     assert list(told["tools"]) == [name]
     assert told["tools"][name]["parameters"] == parameters
 
@@ -110,7 +114,7 @@ def test_a_tool(tool: Any, name: str, parameters: dict[str, str]) -> None:
     ids=lambda given: type(given).__name__,  # pytest would ask what raises for its name
 )
 def test_an_agent(given: dict[str, Any], key: str, value: Any) -> None:
-    (told,) = description.describe_tree(agent(**given))
+    (told,) = described(agent(**given))
     assert told[key] == value
 
 
@@ -119,13 +123,13 @@ def test_every_agent_is_told_once() -> None:
     child = agent(name="child", tools=[tool])
     root = agent(name="root", sub_agents=[child], tools=[tool])
     child.sub_agents = [root]  # a circle
-    found = description.describe_tree(root)
+    found = described(root)
     assert [each["name"] for each in found] == ["root", "helper", "child"]
     assert json.loads(json.dumps(found)) == found
 
 
 def test_a_huge_tree_is_bounded() -> None:
-    found = description.describe_tree(
+    found = described(
         agent(
             sub_agents=[agent(name=str(number)) for number in range(1_000)], tools=[refund] * 9_999
         )
