@@ -1,5 +1,5 @@
 """The types of an agent driver, of the agents that it opens, and of the answers to their tool
-calls."""
+calls; and the turns of a conversation: their number, their time and their failures."""
 
 from __future__ import annotations
 

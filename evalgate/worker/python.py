@@ -1,4 +1,5 @@
-"""Any Python callable as an agent: finds it, opens its sessions."""
+"""Any Python callable as an agent: finds it, opens its sessions, and answers what a program asks of
+the person at its terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The shared part of the adapters for frameworks other than ADK. Each framework has its own module
-beside this one."""
+"""The shared part of the adapters for frameworks other than ADK, and agents that only a program
+makes. Each framework has its own module beside this one."""
 
 from __future__ import annotations
 
