@@ -6,7 +6,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import platform
+import pwd
 import shutil
 import sys
 import sysconfig
@@ -102,9 +104,9 @@ def mirror(folder: Path) -> Path:
 def other_python() -> tuple[str, str] | None:
     """Another version of Python that this machine has, and its path; None where there is no
     other."""
-    places = [
-        Path(folder).expanduser() for folder in ("~/.pyenv/versions", "/opt/hostedtoolcache/Python")
-    ]
+    # HOME may name a folder made for this run: pyenv's is in the user's own
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    places = [home / ".pyenv/versions", Path("/opt/hostedtoolcache/Python")]
     for minor in (10, 12, 13, 11, 14):
         name = f"python3.{minor}"
         found = [

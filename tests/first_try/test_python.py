@@ -121,7 +121,7 @@ def test_the_starter_pack_with_a_lock_and_a_python_that_is_not_there(
 def test_another_python_of_this_machine(stranger: Repository, tmp_path: Path) -> None:
     other = packages.other_python()
     if other is None:
-        pytest.skip("this machine has one version of Python only")
+        pytest.skip("needs the system: another version of Python")
     version, path = other
     (tmp_path / ".pyenv/versions").mkdir(parents=True)
     (tmp_path / f".pyenv/versions/{version}.0").symlink_to(Path(path).parent.parent)
