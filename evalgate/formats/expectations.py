@@ -27,7 +27,7 @@ from evalgate.model.shapes import to_snake
 from evalgate.values import JsonObject, elements, member
 from . import adk_shapes, eval_set, repair, rewrite
 from .json_source import Path
-from .kind import Dialect
+from .kind import OLD_LISTS, Dialect
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (
@@ -68,7 +68,7 @@ def change(
     if steps is not None:
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
         if not _same(old_turn, calls) and dialect is not Dialect.AGENTS_CLI:
-            is_old = dialect in eval_set.OLD
+            is_old = dialect in OLD_LISTS
             values |= _call_values(raw, calls, steps, old_turn.tool_calls, is_old=is_old)
     new_text: str | None = text
     for value_path, value in values.items():

@@ -34,6 +34,10 @@ class Dialect(enum.StrEnum):
     UNKNOWN = "unknown"  # none of these
 
 
+OLD_LISTS = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
+"""ADK's two old formats."""
+
+
 @frozen_dataclass
 class EvalSetReading:
     """The result of reading an evaluation file. `eval_set`: None if any problem is an error,

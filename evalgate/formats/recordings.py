@@ -221,7 +221,7 @@ class _RecordingReader:
         actual = to_fields(raw).get("actual_conversation")
         case: Case | None
         if is_dataset_case(raw):
-            case = base.FORMATS[Dialect.AGENTS_CLI].read_case(raw, spot, recorded=True)
+            case = base.FORMATS[Dialect.AGENTS_CLI].read_recorded_case(raw, spot)
         elif isinstance(actual, list):
             turns = [
                 self._invocation(turn, spot.at("actual_conversation", i))
