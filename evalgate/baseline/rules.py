@@ -1133,7 +1133,7 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
         base_simulator = base_suite.simulator if base_suite else SimulatorUse()
         base_config = base_simulator.config or gate_file.simulator.config or {}
         subject = f"the simulated users of {suite.key}"
-        config = settle(simulator.config, base_config, subject, simulator.place)
+        config = settle(simulator.config, base_config, subject, suite.simulator_place)
         simulator = replace(simulator, config=config)
     return suite.with_criteria(criteria, simulator)
 

@@ -283,14 +283,15 @@ class CriteriaFinder:
 
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The criteria of a suite, their source, and the simulated user of that source. In order of
-        priority: `criteria`, the gate file, a file beside, a file above, the defaults.
-        Informational criteria come last."""
+    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse, Place | None]:
+        """The criteria of a suite, their source, and the simulated user of that source, with its
+        place. In order of priority: `criteria`, the gate file, a file beside, a file above, the
+        defaults. Informational criteria come last."""
         reading, origin, file = self._first(key, cases, is_dataset=is_dataset)
         all_uses = (*reading.criteria, *informational_uses(beside=reading.criteria))
         source = CriteriaSource(origin=origin, file=file)
-        return all_uses, source, reading.simulator or SimulatorUse()
+        simulator = reading.simulator or SimulatorUse()
+        return all_uses, source, simulator, reading.simulator_place
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool

@@ -67,7 +67,6 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
         custom_instructions=wire.custom_instructions,
         include_function_calls=wire.include_function_calls,
         stop_signal=wire.stop_signal,
-        place=spot.place,
     )
 
 
@@ -151,6 +150,7 @@ def parse_criteria(
     return CriteriaReading(
         criteria=uses,
         simulator=simulator,
+        simulator_place=spot.at(key).place if simulator else None,
         problems=problems.all(),
         metrics=frozenset(custom if isinstance(custom, dict) else ()),
     )

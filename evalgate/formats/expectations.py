@@ -6,8 +6,8 @@ again: if anything except that turn of that case would change, the edit is refus
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
@@ -24,7 +24,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, elements, member
+from evalgate.values import elements, member
 from . import adk_shapes, eval_set, repair, rewrite
 from .json_source import Path
 from .kind import OLD_LISTS, Dialect
@@ -87,9 +87,15 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     """The text with these rubrics of a case instead of its own. Raises ConfigError as `change`."""
     cases, index, path = _locate(text, file=file, case_id=case_id)
     value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-    new_text = rewrite.put(text, (*path, "rubrics"), value) if path else None
-    cases[index] = replace(cases[index], rubrics=tuple(rubrics))
-    return _require_cases(new_text, cases, file=file, case_id=case_id)
+    new_text = (path and rewrite.put(text, (*path, "rubrics"), value)) or ""
+    new_cases = _cases_in(new_text, file=file)
+    if (
+        _changed(cases, new_cases) <= {index}
+        and _changed_fields(cases[index], new_cases[index]) <= {"rubrics"}
+        and new_cases[index].rubrics == tuple(rubrics)
+    ):
+        return new_text
+    raise _unchangeable(f"case {case_id!r}", Place(file))
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
@@ -98,8 +104,10 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
     if len(cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, place=Place(file), hint="Delete the file instead.")
-    del cases[index]
-    return _require_cases(rewrite.removed(text, path), cases, file=file, case_id=case_id)
+    new_text = rewrite.removed(text, path) or ""
+    if not _changed((*cases[:index], *cases[index + 1 :]), _cases_in(new_text, file=file)):
+        return new_text
+    raise _unchangeable(f"case {case_id!r}", Place(file))
 
 
 def _find(eval_set: EvalSet, case_id: str) -> int | None:
@@ -107,7 +115,7 @@ def _find(eval_set: EvalSet, case_id: str) -> int | None:
     return next((index for index, case in cases if case.case_id == case_id), None)
 
 
-def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Path]:
+def _locate(text: str, *, file: str, case_id: str) -> tuple[tuple[Case, ...], int, Path]:
     """The cases of a file, and the index and path of one: () if the file is not in ADK's dialect
     with a list of objects. Raises ConfigError."""
     old_set, dialect = _read(text, file=file)
@@ -117,17 +125,7 @@ def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Pat
             f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
         )
     path = _case_path(text, index) if dialect is Dialect.ADK else ()
-    return list(old_set.cases), index, path
-
-
-def _require_cases(
-    new_text: str | None, expected_cases: list[Case], *, file: str, case_id: str
-) -> str:
-    """The new text, if it reads as exactly these cases. Raises ConfigError."""
-    new_cases = _cases_in(new_text or "", file=file)
-    if new_text and list(new_cases) == expected_cases:
-        return new_text
-    raise _unchangeable(f"case {case_id!r}", Place(file))
+    return old_set.cases, index, path
 
 
 def _cases_in(text: str, *, file: str) -> Sequence[Case]:
@@ -167,24 +165,36 @@ def _is_exact_change(
 ) -> bool:
     """True if that turn is as requested, and everything else unchanged."""
     case, turn = at
-    new_turns = new_cases[case].turns if len(new_cases) == len(old_cases) else ()
-    if turn >= len(new_turns):
+    if not _changed(old_cases, new_cases) <= {case}:
         return False
-    new_turn = new_turns[turn]
-    conversation = list(old_cases[case].turns)
-    changes: JsonObject = {}
-    if answer is not None:
-        changes["final_response"] = new_turn.final_response
-    if calls is not None:
-        changes |= {"events": new_turn.events, "itemized": new_turn.itemized}
-    conversation[turn] = replace(conversation[turn], **changes)
-    expected_cases = list(old_cases)
-    expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
+    old_case = old_cases[case]
+    new_case = new_cases[case]
+    is_other_turn = not _changed(old_case.turns, new_case.turns) <= {turn}
+    if is_other_turn or not _changed_fields(old_case, new_case) <= {"conversation"}:
+        return False
+    new_turn = new_case.turns[turn]
+    requested_fields = {
+        *(() if answer is None else ("final_response",)),
+        *(() if calls is None else ("events", "itemized")),
+    }
     return (
-        expected_cases == list(new_cases)
+        _changed_fields(old_case.turns[turn], new_turn) <= requested_fields
         and (answer is None or _answer_of(new_turn) == (answer or None))
         and (calls is None or _same(new_turn, calls))
     )
+
+
+def _changed(old_items: Sequence[object], new_items: Sequence[object]) -> set[int]:
+    """The positions at which two lists differ; -1 among them if one is longer."""
+    pairs = enumerate(zip(old_items, new_items, strict=False))
+    positions = {position for position, (old, new) in pairs if old != new}
+    return positions if len(old_items) == len(new_items) else positions | {-1}
+
+
+def _changed_fields(old: Case | Invocation, new: Case | Invocation) -> set[str]:
+    """The fields in which two values of one class differ, among those that count in `==`."""
+    fields = [field.name for field in dataclasses.fields(old) if field.compare]
+    return {name for name in fields if getattr(old, name) != getattr(new, name)}
 
 
 # --- the values of a turn, by their paths in it ---------------------------------------------------

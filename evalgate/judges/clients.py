@@ -11,6 +11,7 @@ from evalgate.system import redact
 from evalgate.values import Environ, Redactor
 from . import JUDGES, models, rate_limit
 from .base import (
+    ApiKey,
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -64,8 +65,8 @@ class Clients:
         if self._defaults.client == "replay":
             return frozenset()
         settings = [self._plan(model)[1] for model in model_names]
-        secrets = {setting.api_key for setting in settings}
-        if any(setting.vertex and not setting.api_key for setting in settings):
+        secrets = {setting.api_key.value for setting in settings}
+        if any(setting.vertex and not setting.api_key.value for setting in settings):
             secrets.add(self._environment.get(GOOGLE_FILE, ""))
         return variables_with(secrets, self._environment, secret_names={self._defaults.api_key_env})
 
@@ -132,13 +133,13 @@ class Clients:
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
         keys = (environment.get(key_name, "").strip() for key_name in key_names)
-        # the user's own endpoint may need no key
-        is_keyless = own_url and not defaults.api_key_env
+        key = next(filter(None, keys), "")
+        if own_url and not defaults.api_key_env:  # the user's own endpoint may need no key
+            key_names = ()
         setting = JudgeSetting(
             model=name.name,
             base_url=own_url or endpoint.base_url,
-            api_key=next(filter(None, keys), ""),
-            api_key_env=() if is_keyless else key_names,
+            api_key=ApiKey(value=key, variables=key_names),
             vertex=vertex,
             environment=environment,
             timeout_s=defaults.timeout,

@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ from evalgate.model import (
 )
 from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass, member
-from .base import JudgeRequest, Vote
+from .base import Asker, JudgeRequest, Vote
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -189,16 +189,19 @@ class Question:
     code: str = ""
     form: ReplyForm = ReplyForm(labels=MappingProxyType({}))
 
-    def request(self, model: str, config: Json | None, **more: Any) -> JudgeRequest:
-        """The request to a model; `more`: its other fields. The config's `system_instruction`
+    def request(
+        self, model: str, config: Json | None, *, criterion: str, prompt: str = "", **more: Any
+    ) -> JudgeRequest:
+        """The request of a criterion to a model; `prompt`: instead of the question's; `more`: its
+        other fields. The config's `system_instruction`
         follows our words: it would replace them at one provider, and others would refuse it."""
         settings = dict(config or {})
         instructions = [settings.pop(name, None) for name in SYSTEM_INSTRUCTION]
         texts = [text_of_instruction(text) for text in instructions if text]
         return JudgeRequest(
             model=model,
-            prompt=self.prompt,
-            version=self.version,
+            prompt=prompt or self.prompt,
+            asker=Asker(criterion=criterion, version=self.version),
             system="\n".join(text for text in (self.system, *texts) if text),
             config=settings,
             schema=self.schema,
@@ -563,20 +566,25 @@ def read_votes(question: Question, text: str) -> Mapping[str, Vote]:
     is_torn = False
     statement = _state(question, text)
     for entry in statement.entries:
-        vote = vote_of(entry[form.key], form.labels, rationale=form.rationale(entry))
+        word = read_label(entry[form.key], form.labels)
+        passed = None if word is None else form.labels[word]
+        label = quoted_value(entry[form.key]) if word is None else word
         written_name = "" if form.is_single else str(entry.get("id", ""))
         item = items.get(written_name) or items.get(bare_name(written_name))
         earlier_vote = None if item is None else votes.get(item)
-        is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
-        label = vote.label
-        if earlier_vote is not None and earlier_vote.passed is not vote.passed:
+        is_torn = is_torn or (not passed and (item is None or earlier_vote is not None))
+        is_disputed = form.is_single and _has_other_label(entry, form, label)
+        if earlier_vote is not None and earlier_vote.passed is not passed:
             label = f"{earlier_vote.label} and {label}"
-            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        elif form.is_single and _has_other_label(entry, form, label):
-            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = _own_vote(vote, statement, question)
-        if item is not None and checked_vote is not None:
-            votes[item] = checked_vote
+            is_disputed = True
+        if is_disputed:
+            passed = None
+        if item is None or (passed and _may_be_quoted(label, statement, question)):
+            continue
+        # no author would plant a failure
+        is_sure = not is_disputed and (statement.sure or passed is False)
+        reason = form.rationale(entry)
+        votes[item] = Vote(passed=passed, label=label, rationale=reason, sure=is_sure)
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
@@ -587,19 +595,15 @@ def _has_other_label(entry: Json, form: ReplyForm, label: str) -> bool:
     return any(other not in (None, label) for other in labels)
 
 
-def _own_vote(vote: Vote, statement: Statement, question: Question) -> Vote | None:
-    """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
-    is."""
-    if statement.sure or vote.passed is False:  # no author would plant a failure
-        return vote
+def _may_be_quoted(label: str, statement: Statement, question: Question) -> bool:
+    """True if a pass is probably not the judge's own word."""
+    if statement.sure or statement.has_other_code:
+        return not statement.sure
     # the judged material has both the key and the label, with any characters in between
     material = [_letters(text) for text in question.pieces.values()]
-    is_quotable = all(
-        any(_letters(word) in text for text in material) for word in (question.form.key, vote.label)
+    return all(
+        any(_letters(word) in text for text in material) for word in (question.form.key, label)
     )
-    if vote.passed and (statement.has_other_code or is_quotable):
-        return None
-    return replace(vote, sure=False)
 
 
 _LOOK_ALIKES = str.maketrans(
@@ -615,11 +619,3 @@ def _letters(text: str) -> str:
     letters = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     letters = unicodedata.normalize("NFKD", letters).casefold().translate(_LOOK_ALIKES)
     return re.sub("[^a-z0-9]+", "", letters)
-
-
-def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
-    """The vote for a value; a value that matches no label is shown as it was written."""
-    word = read_label(value, labels)
-    if word is None:
-        return Vote(passed=None, label=quoted_value(value), rationale=rationale)
-    return Vote(passed=labels[word], label=word, rationale=rationale)

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
@@ -182,7 +181,9 @@ class RateLimiter:
                     )
                     with self._changed:
                         breaker.failures_in_row += 1
-                    raise JudgeFailed(replace(outcome, message=message))
+                    raise JudgeFailed(
+                        JudgeFailure(kind=outcome.kind, message=message, usage=outcome.usage)
+                    )
                 if not self._clock.sleep(wait_s):
                     raise JudgeFailed(outcome)
                 retried(outcome)

@@ -62,6 +62,7 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
     `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
     document = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    document |= dataclasses.asdict(document.pop("asker"))
     document["format"] = FORMAT
     if not request.repeat:
         del document["repeat"]
@@ -76,8 +77,8 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
     return CachedReply(
         address=address_of(request, endpoint=endpoint),
         reply=reply,
-        criterion=request.criterion,
-        version=request.version,
+        criterion=request.asker.criterion,
+        version=request.asker.version,
         model=request.model,
         sample=request.sample,
         repeat=request.repeat,
@@ -278,7 +279,7 @@ class ReplayJudge(Judge):
         """The reply is `cached`: it costs nothing."""
         entry = self._replies.get(address_of(request))
         if entry is None:
-            detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
+            detail = f"{request.asker.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
                 detail += f", or fewer runs were recorded (this is run {request.repeat})"
             return self._setting.failure(JudgeFailureKind.NO_RECORDING, detail)

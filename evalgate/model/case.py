@@ -243,22 +243,21 @@ class CriterionUse:
 
 @frozen_dataclass
 class SimulatorUse:
-    """The simulated user of a suite's scenarios: ADK's user_simulator_config, with ADK's defaults.
-
-    `config`: `model_configuration`; None if not set. `max_turns`: `max_allowed_invocations`,
-    including the starting prompt; None: no limit. `custom_instructions`: a Jinja template that
-    replaces evalgate's prompt. `prompt_version`: of evalgate's prompt. `endpoint`: as
-    `CriterionUse.endpoint`."""
+    """The simulated user of a suite: ADK's user_simulator_config, with ADK's defaults."""
 
     model: str = "gemini-2.5-flash"
     config: Json | None = None
+    """ADK's `model_configuration`; None if not set."""
     max_turns: int | None = 20
+    """ADK's `max_allowed_invocations`, including the starting prompt; None: no limit."""
     custom_instructions: str | None = None
+    """A Jinja template that replaces evalgate's prompt."""
     include_function_calls: bool = False
     stop_signal: str = "</finished>"
     prompt_version: str = ""
-    place: Place | None = None
+    """The version of evalgate's prompt; "" until the user is settled."""
     endpoint: str = ""
+    """As `CriterionUse.endpoint`."""
 
 
 class ConfigOrigin(enum.StrEnum):
@@ -324,6 +323,7 @@ class Suite:
     criteria_source: CriteriaSource
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
+    simulator_place: Place | None = None
     problem: str = ""
 
     @property

@@ -16,6 +16,7 @@ from evalgate.criteria import judged
 from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.judges import base, prompting
 from evalgate.judges.base import (
+    Asker,
     Judge,
     JudgeDriver,
     JudgeFailure,
@@ -96,14 +97,12 @@ def ask_service(ask: Inquiry, body: Json, metric: str) -> SampledRequest:
     request = JudgeRequest(
         model=MODEL + metric,
         prompt=text,
-        criterion=ask.criterion,
-        version=VERSION,
+        asker=Asker(criterion=ask.criterion, version=VERSION),
         repeat=ask.repeat,
     )
     return SampledRequest(
-        request=request,
+        requests=(request,),
         parse=lambda reply: {} if parse(reply.text)[0] is None else {"": Vote(passed=True)},
-        num_samples=1,
     )
 
 
@@ -182,7 +181,7 @@ _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
-    if _project(setting.environment) or setting.api_key:
+    if _project(setting.environment) or setting.api_key.value:
         return ""
     return (
         f"Google Cloud's evaluation service (`{setting.model}`): no project; set GOOGLE_CLOUD_PROJECT and "
@@ -200,7 +199,7 @@ class VertexEvaluation(Judge):
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         setting = self._setting
-        headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key}
+        headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key.value}
         if _project(setting.environment):
             try:
                 headers = self._token.headers()
