@@ -24,7 +24,7 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-from evalgate.values import Environ, Log
+from evalgate.values import Environ, JsonObject, Log
 from .judged import JudgedOptions, Source, VertexOptions
 
 
@@ -43,20 +43,19 @@ def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> Crite
     except ValidationError:
         return use
     written_options = options.judge_model_options
-    model = written_options.judge_model
-    num_samples = written_options.num_samples
+    judge: JsonObject = {
+        "judge_model": written_options.judge_model,
+        "num_samples": written_options.num_samples,
+    }
     exhaustive = options.exhaustive
     config = dict(written_options.judge_model_config or {})
     for rule in (defaults, defaults.criteria.get(use.name, JudgeOptionsRule())):
-        model = model if rule.model is None else rule.model
-        num_samples = num_samples if rule.num_samples is None else rule.num_samples
+        given = {"judge_model": rule.model, "num_samples": rule.num_samples}
+        judge |= {name: value for name, value in given.items() if value is not None}
         exhaustive = exhaustive if rule.exhaustive is None else rule.exhaustive
         config |= rule.config or {}
-    judge = {
-        "judge_model": model,
-        "num_samples": num_samples,
-        **({"judge_model_config": config} if config else {}),
-    }
+    if config:
+        judge["judge_model_config"] = config
     # the service is always Google's own
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
     return replace(

@@ -89,11 +89,9 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
     new_text = (path and rewrite.put(text, (*path, "rubrics"), value)) or ""
     new_cases = _cases_in(new_text, file=file)
-    if (
-        _changed(cases, new_cases) <= {index}
-        and _changed_fields(cases[index], new_cases[index]) <= {"rubrics"}
-        and new_cases[index].rubrics == tuple(rubrics)
-    ):
+    differences = _differences(cases, new_cases)
+    is_exact = all(path[:2] == (index, "rubrics") for path in differences)
+    if is_exact and new_cases[index].rubrics == tuple(rubrics):
         return new_text
     raise _unchangeable(f"case {case_id!r}", Place(file))
 
@@ -105,7 +103,7 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, place=Place(file), hint="Delete the file instead.")
     new_text = rewrite.removed(text, path) or ""
-    if not _changed((*cases[:index], *cases[index + 1 :]), _cases_in(new_text, file=file)):
+    if _cases_in(new_text, file=file) == (*cases[:index], *cases[index + 1 :]):
         return new_text
     raise _unchangeable(f"case {case_id!r}", Place(file))
 
@@ -128,7 +126,7 @@ def _locate(text: str, *, file: str, case_id: str) -> tuple[tuple[Case, ...], in
     return old_set.cases, index, path
 
 
-def _cases_in(text: str, *, file: str) -> Sequence[Case]:
+def _cases_in(text: str, *, file: str) -> tuple[Case, ...]:
     """The cases of a new text; none if it cannot be read."""
     new_set = eval_set.parse_eval_set(text, file=file).eval_set
     return () if new_set is None else new_set.cases
@@ -165,36 +163,28 @@ def _is_exact_change(
 ) -> bool:
     """True if that turn is as requested, and everything else unchanged."""
     case, turn = at
-    if not _changed(old_cases, new_cases) <= {case}:
+    fields = () if answer is None else ("final_response",)
+    fields += () if calls is None else ("events", "itemized")
+    requested_paths = [(case, "conversation", turn, field) for field in fields]
+    if not all(path[:4] in requested_paths for path in _differences(old_cases, new_cases)):
         return False
-    old_case = old_cases[case]
-    new_case = new_cases[case]
-    is_other_turn = not _changed(old_case.turns, new_case.turns) <= {turn}
-    if is_other_turn or not _changed_fields(old_case, new_case) <= {"conversation"}:
-        return False
-    new_turn = new_case.turns[turn]
-    requested_fields = {
-        *(() if answer is None else ("final_response",)),
-        *(() if calls is None else ("events", "itemized")),
-    }
-    return (
-        _changed_fields(old_case.turns[turn], new_turn) <= requested_fields
-        and (answer is None or _answer_of(new_turn) == (answer or None))
-        and (calls is None or _same(new_turn, calls))
+    new_turn = new_cases[case].turns[turn]
+    return (answer is None or _answer_of(new_turn) == (answer or None)) and (
+        calls is None or _same(new_turn, calls)
     )
 
 
-def _changed(old_items: Sequence[object], new_items: Sequence[object]) -> set[int]:
-    """The positions at which two lists differ; -1 among them if one is longer."""
-    pairs = enumerate(zip(old_items, new_items, strict=False))
-    positions = {position for position, (old, new) in pairs if old != new}
-    return positions if len(old_items) == len(new_items) else positions | {-1}
-
-
-def _changed_fields(old: Case | Invocation, new: Case | Invocation) -> set[str]:
-    """The fields in which two values of one class differ, among those that count in `==`."""
-    fields = [field.name for field in dataclasses.fields(old) if field.compare]
-    return {name for name in fields if getattr(old, name) != getattr(new, name)}
+def _differences(old: object, new: object) -> set[Path]:
+    """The paths at which cases, turns, and lists of them differ, by fields that count in `==`."""
+    pairs: dict[str | int, tuple[object, object]] = {}
+    if isinstance(old, Case | Invocation) and isinstance(new, type(old)):
+        names = [field.name for field in dataclasses.fields(old) if field.compare]
+        pairs |= {name: (getattr(old, name), getattr(new, name)) for name in names}
+    elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        pairs |= dict(enumerate(zip(old, new, strict=True)))
+    elif old != new:
+        return {()}
+    return {(step, *path) for step, pair in pairs.items() for path in _differences(*pair)}
 
 
 # --- the values of a turn, by their paths in it ---------------------------------------------------

@@ -144,25 +144,19 @@ class VerdictCache:
         try:
             if path.stat().st_mtime < self._oldest_s:  # the judge may have changed since
                 return None
-            text = path.read_text(encoding="utf-8")
+            entry = parse_entry(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self._warn(
-                f"judge cache: {path.name} cannot be read; the judge is asked again: {type(error).__name__}"
-            )
-            return None
-        try:
-            entry = parse_entry(text)
+            problem = f"cannot be read; the judge is asked again: {type(error).__name__}"
         except ValueError as error:
-            self._warn(f"judge cache: {path.name} is damaged; the judge is asked again: {error}")
-            return None
-        if entry.address != address:
-            self._warn(
-                f"judge cache: {path.name} holds the reply to a different question; the judge is asked again"
-            )
-            return None
-        return entry.reply
+            problem = f"is damaged; the judge is asked again: {error}"
+        else:
+            if entry.address == address:
+                return entry.reply
+            problem = "holds the reply to a different question; the judge is asked again"
+        self._warn(f"judge cache: {path.name} {problem}")
+        return None
 
     def write(self, entry: CachedReply) -> None:
         """Keep a reply; the last writer wins."""
