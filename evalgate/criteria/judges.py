@@ -25,6 +25,7 @@ from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, JsonObject, Log
+from .base import with_facts
 from .judged import JudgedOptions, Source, VertexOptions
 
 
@@ -58,8 +59,9 @@ def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> Crite
         judge["judge_model_config"] = config
     # the service is always Google's own
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
-    return replace(
+    return with_facts(
         use,
+        spec,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
         endpoint=digest if by_service else _endpoint(defaults, digest),
     )

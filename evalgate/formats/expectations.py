@@ -163,8 +163,8 @@ def _is_exact_change(
 ) -> bool:
     """True if that turn is as requested, and everything else unchanged."""
     case, turn = at
-    fields = () if answer is None else ("final_response",)
-    fields += () if calls is None else ("events", "itemized")
+    fields = [] if answer is None else ["final_response"]
+    fields += [] if calls is None else ["events", "itemized"]
     requested_paths = [(case, "conversation", turn, field) for field in fields]
     if not all(path[:4] in requested_paths for path in _differences(old_cases, new_cases)):
         return False
