@@ -20,7 +20,7 @@ MOST = {
     "tokens_per_statement": 10.8,
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
-    "value_classes": 346,
+    "value_classes": 348,
     "over_8_fields": 26,
     "doubled_class_names": 4,
     "words": 1343,  # functions are named by what they do
