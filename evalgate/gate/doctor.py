@@ -21,7 +21,7 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.pool import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Audience, Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -372,7 +372,7 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             warning = errors.warning("disk-space", f"only {message}", hint=hint)
             yield Check("disk", message, warning if free_bytes < LEAST_DISK_BYTES else None)
     reason = isolation.refusal_reason()
-    if context.isolate:
+    if context.opening.isolate:
         yield Check("isolation", "agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
         message = f"agents run with the rights of this step and can read what it can read: {reason}"
@@ -395,7 +395,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if not project.sound():
         return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
-    silent_context = replace(context, watcher=Watcher())
+    silent_context = replace(context, audience=Audience())
     settings = settings.with_options(baseline="rerun")
     with baseline_base.open_bases(settings, project.sound(), silent_context) as (base, _):
         assert base is not None
@@ -412,7 +412,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if endpoint or (base.problem and not base.no_agent):
         hint = "" if endpoint else "Only thresholds decide until it is merged."
         return _no_base(endpoint or text, hint)
-    is_named = settings.base or context.event_base
+    is_named = settings.base or context.trigger.base
     note = "" if is_named else " (a run here compares with it only by --base)"
     return Check("base", text if base.problem else f"{commit[:7]}{note}")
 
