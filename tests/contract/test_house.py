@@ -23,7 +23,7 @@ MOST = {
     "value_classes": 349,  # a run by what started it, whom it tells, how its agents are opened
     "over_8_fields": 25,
     "doubled_class_names": 4,
-    "words": 1343,  # functions are named by what they do
+    "words": 1345,  # functions are named by what they do
     "replace": 138,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
