@@ -31,7 +31,6 @@ from evalgate.discovery import (
     dotenv,
     project as discovery_project,
 )
-from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
     ExitCode,
@@ -97,7 +96,8 @@ class _DoctorState:
 
     context: Context
     project: Project
-    judges: JudgeEnvironment
+    judge_environ: Environ
+    judge_keys: frozenset[str]
     isolated: isolation.Isolation | None = None
     reported_problems: set[Problem] = field(default_factory=set)
     # the suite in whose section each agent was checked
@@ -120,11 +120,9 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
         project = prepare.prepare(settings, environ=context.environ)
     except NoEvaluationFile:
         project = _empty_project(settings)
-    judges = discovery_project.environment_of_judges(settings, project.suites, context.environ)
-    judges = replace(
-        judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ)
-    )
-    state = _DoctorState(context, project, judges)
+    environment = discovery_project.environment_of_judges(settings, project.suites, context.environ)
+    keys = criteria_judges.key_names(settings, project.suites, environment.environ)
+    state = _DoctorState(context, project, environment.environ, keys)
     with ExitStack() as stack:
         hidden_paths = baseline_rules.measurement_paths(
             settings, (*project.suites, *project.unread)
@@ -198,7 +196,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """Check that every model that judges or plays users can be used."""
     settings = state.project.settings
-    environ = state.judges.environ
+    environ = state.judge_environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
@@ -298,7 +296,7 @@ def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
             "",
             state.project.settings,
             state.context,
-            judge_keys=state.judges.keys,
+            judge_keys=state.judge_keys,
             sandboxes=sandboxes,
         )
     except AgentFailed as error:
@@ -463,7 +461,7 @@ class Check:
 
 def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
     """Check that a loaded agent's models can be used: by a key, or through Vertex AI."""
-    variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
+    variables = AgentVariables.of(state.project.settings, state.context, state.judge_keys)
     passed_variables = variables.environment()
     present_names = surroundings.variables
     outside_variables = {**dotenv.of_agent(use, state.project.settings.root), **passed_variables}
