@@ -26,7 +26,7 @@ MOST = {
     "words": 1345,  # functions are named by what they do
     "replace": 135,
     "largest_room": 6988,  # lines of 100
-    "longest_function": 444,  # tokens
+    "longest_function": 450,  # tokens
 }
 
 
