@@ -383,7 +383,6 @@ SPECS = (
         summary="metric of Google Cloud's evaluation service that ADK does not have",
         options=ServiceOptions,
         build=partial(judged.with_judge, rule=grade_by_service),
-        scale=Scale(),
         needs=frozenset({Need.VERTEX}),
         is_beyond_adk=True,
     ),
