@@ -18,7 +18,6 @@ from evalgate.text import plain
 from evalgate.values import (
     Environ,
     Json,
-    Redactor,
     Sentence,
     Wording,
     frozen_dataclass,
@@ -181,21 +180,6 @@ class Judge(ABC):
 
 
 @frozen_dataclass
-class ApiKey:
-    """The key of an endpoint, and where it is looked for."""
-
-    value: str = ""
-    """Empty if there is no key."""
-    variables: tuple[str, ...] = ()
-    """The variables that may contain it; empty if the endpoint needs none."""
-
-    @property
-    def is_missing(self) -> bool:
-        """True if the endpoint needs a key, and there is none."""
-        return bool(self.variables) and not self.value
-
-
-@frozen_dataclass
 class JudgeSetting:
     """The settings of a judge's client."""
 
@@ -203,7 +187,10 @@ class JudgeSetting:
     """The name at the provider."""
     base_url: str = ""
     """Empty: the provider's own."""
-    api_key: ApiKey = ApiKey()
+    api_key: str = ""
+    """Empty if there is no key."""
+    api_key_env: tuple[str, ...] = ()
+    """The variables that may contain it; empty if the endpoint needs none."""
     vertex: bool = False
     """True: use Google Cloud."""
     environment: Environ = field(default_factory=dict)
@@ -211,12 +198,15 @@ class JudgeSetting:
     timeout_s: float = 120.0
     path: str = ""
     """The recordings of a replay; absolute."""
-    redact: Redactor = str
 
-    def without_secrets(self, text: str) -> str:
-        """The text without the key, and without all that `redact` removes."""
-        text = self.redact(text)
-        return text.replace(self.api_key.value, "***") if self.api_key.value else text
+    @property
+    def lacks_key(self) -> bool:
+        """True if the endpoint needs a key, and there is none."""
+        return bool(self.api_key_env) and not self.api_key
+
+    def without_key(self, text: str) -> str:
+        """The text without the key."""
+        return text.replace(self.api_key, "***") if self.api_key else text
 
     def failure(
         self,
@@ -227,16 +217,16 @@ class JudgeSetting:
         usage: Usage | None = None,
     ) -> JudgeFailure:
         """A failure in words: the judge, the failure, the provider's message, the next step.
-        Redacted."""
+        Without the key; the panel removes other secrets."""
         # foreign text on one line, without the markup of an error page, shortened
         excerpt = " ".join(_MARKUP.sub(" ", detail[:_MOST_READ]).split())
         excerpt = plain.clip_end(excerpt, _LONGEST_DETAIL)
         message = Sentence(
-            "judge_failure", kind, self.model, excerpt, self.vertex, self.api_key.variables
+            "judge_failure", kind, self.model, excerpt, self.vertex, self.api_key_env
         )
         return JudgeFailure(
             kind=kind,
-            message=mapped_wording(message, self.without_secrets),
+            message=mapped_wording(message, self.without_key),
             retry_after_s=retry_after_s,
             usage=usage,
         )

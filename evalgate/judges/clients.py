@@ -11,7 +11,6 @@ from evalgate.system import redact
 from evalgate.values import Environ, Redactor
 from . import JUDGES, models, rate_limit
 from .base import (
-    ApiKey,
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -65,8 +64,8 @@ class Clients:
         if self._defaults.client == "replay":
             return frozenset()
         settings = [self._plan(model)[1] for model in model_names]
-        secrets = {setting.api_key.value for setting in settings}
-        if any(setting.vertex and not setting.api_key.value for setting in settings):
+        secrets = {setting.api_key for setting in settings}
+        if any(setting.vertex and not setting.api_key for setting in settings):
             secrets.add(self._environment.get(GOOGLE_FILE, ""))
         return variables_with(secrets, self._environment, secret_names={self._defaults.api_key_env})
 
@@ -139,12 +138,12 @@ class Clients:
         setting = JudgeSetting(
             model=name.name,
             base_url=own_url or endpoint.base_url,
-            api_key=ApiKey(value=key, variables=key_names),
+            api_key=key,
+            api_key_env=key_names,
             vertex=vertex,
             environment=environment,
             timeout_s=defaults.timeout,
             path=defaults.replay,
-            redact=self.redact,
         )
         driver = self._drivers.get(client)
         reason = (

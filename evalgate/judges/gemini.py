@@ -40,13 +40,13 @@ def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
     if (
         setting.vertex
-        and not setting.api_key.value
+        and not setting.api_key
         and not setting.environment.get("GOOGLE_CLOUD_PROJECT")
     ):
         advice = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
-    elif not setting.vertex and setting.api_key.is_missing:
-        advice = f"set {' or '.join(setting.api_key.variables)}"
-        if "GOOGLE_API_KEY" in setting.api_key.variables:
+    elif not setting.vertex and setting.lacks_key:
+        advice = f"set {' or '.join(setting.api_key_env)}"
+        if "GOOGLE_API_KEY" in setting.api_key_env:
             advice += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"
     else:
         return ""
@@ -87,11 +87,11 @@ def _client(setting: JudgeSetting) -> Client:
         timeout=int(setting.timeout_s * 1000),
         client_args={"event_hooks": {"response": [http.limit_response(base.MOST_BYTES)]}},
     )
-    if setting.vertex and not setting.api_key.value:
+    if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
         location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "global")
         return genai.Client(vertexai=True, project=project, location=location, http_options=options)
-    key = setting.api_key.value or "none"  # the client needs one, the user's endpoint may not
+    key = setting.api_key or "none"  # the client needs one, the user's endpoint may not
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
 
 

@@ -51,8 +51,8 @@ def missing(setting: JudgeSetting) -> str:
     if importlib.util.find_spec("openai") is None:
         advice = f"install it: {extensions.install_command('openai')}"
         return f"judge `{setting.model}`: the client is not installed; {advice}"
-    if setting.api_key.is_missing:
-        advice = f"set {' or '.join(setting.api_key.variables)}"
+    if setting.lacks_key:
+        advice = f"set {' or '.join(setting.api_key_env)}"
         return f"judge `{setting.model}`: no API key; {advice}, or use recorded replies (`replay`)"
     return ""
 
@@ -63,7 +63,7 @@ def open_client(setting: JudgeSetting) -> Judge:
 
     client = OpenAI(
         base_url=setting.base_url,
-        api_key=setting.api_key.value or "none",  # the client needs one, a local server may not
+        api_key=setting.api_key or "none",  # the client needs one, a local server may not
         max_retries=0,
         timeout=setting.timeout_s,
         http_client=DefaultHttpxClient(

@@ -338,11 +338,6 @@ class VotingPanel:
         """Ask at the provider's pace and within the budget, and record it in the ledger."""
         try:
             judge, limiter = self._clients.client(request.model)
-        except JudgeFailed as error:
-            self._ledger.add(request, failures={error.failure.kind.value: 1})
-            return error.failure
-
-        try:
             reply = limiter.run(
                 lambda: self._ask_paid(judge, request),
                 model=request.model,

@@ -398,18 +398,6 @@ _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
 _WORD = re.compile(r"[^\W_]+")
 
 
-@frozen_dataclass
-class Statement:
-    """The verdicts in a reply: `entries`, with lowered keys.
-
-    Not `sure`: they may be quoted. `has_other_code`: it ends with another code than the message's,
-    which no pass survives."""
-
-    entries: Sequence[Json] = ()
-    sure: bool = True
-    has_other_code: bool = False
-
-
 def split_thoughts(text: str) -> tuple[str, str] | None:
     """The thoughts at the start of a text, and the text after them; None if their end is
     unclear."""
@@ -422,15 +410,16 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def _state(question: Question, text: str) -> Statement:
-    """The verdicts of a reply: of one that is one JSON document, or of its objects that end with
-    the code."""
+def _state(question: Question, text: str) -> tuple[Sequence[Json], bool, bool]:
+    """The verdicts of a reply, with lowered keys: of one that is one JSON document, or of its
+    objects that end with the code. Whether they are surely the judge's own; and whether it ends
+    with another code than the message's, which no pass survives."""
     pieces = question.pieces
     code = question.code
     form = question.form
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
-        return Statement()
+        return (), True, False
     body = _without_fence(text_parts[1].strip())
     document = _parse_json(body)
     if document is None:
@@ -440,16 +429,13 @@ def _state(question: Question, text: str) -> Statement:
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
         is_one = all(entries == coded_entries[0] for entries in coded_entries)
-        return Statement(entries=coded_entries[0] if coded_entries and is_one else ())
+        return coded_entries[0] if coded_entries and is_one else (), True, False
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
     has_code = bool(code) and isinstance(document, dict) and "code" in document
     has_other_code = has_code and document["code"] != code
-    return Statement(
-        entries=() if _is_quoted(body, pieces) else form.entries(document),
-        sure=not has_other_code and (has_code or not is_torn),
-        has_other_code=has_other_code,
-    )
+    entries = () if _is_quoted(body, pieces) else form.entries(document)
+    return entries, not has_other_code and (has_code or not is_torn), has_other_code
 
 
 def _is_quoted(text: str, pieces: Pieces) -> bool:
@@ -564,8 +550,8 @@ def read_votes(question: Question, text: str) -> Mapping[str, Vote]:
     items |= {name.casefold(): item for item, name in form.names.items()}
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = _state(question, text)
-    for entry in statement.entries:
+    entries, is_own, has_other_code = _state(question, text)
+    for entry in entries:
         word = read_label(entry[form.key], form.labels)
         passed = None if word is None else form.labels[word]
         label = quoted_value(entry[form.key]) if word is None else word
@@ -579,10 +565,11 @@ def read_votes(question: Question, text: str) -> Mapping[str, Vote]:
             is_disputed = True
         if is_disputed:
             passed = None
-        if item is None or (passed and _may_be_quoted(label, statement, question)):
+        is_foreign = not is_own and (has_other_code or _is_quotable(label, question))
+        if item is None or (passed and is_foreign):
             continue
         # no author would plant a failure
-        is_sure = not is_disputed and (statement.sure or passed is False)
+        is_sure = not is_disputed and (is_own or passed is False)
         reason = form.rationale(entry)
         votes[item] = Vote(passed=passed, label=label, rationale=reason, sure=is_sure)
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
@@ -595,11 +582,9 @@ def _has_other_label(entry: Json, form: ReplyForm, label: str) -> bool:
     return any(other not in (None, label) for other in labels)
 
 
-def _may_be_quoted(label: str, statement: Statement, question: Question) -> bool:
-    """True if a pass is probably not the judge's own word."""
-    if statement.sure or statement.has_other_code:
-        return not statement.sure
-    # the judged material has both the key and the label, with any characters in between
+def _is_quotable(label: str, question: Question) -> bool:
+    """True if the judged material has both the key and the label, with any characters in
+    between."""
     material = [_letters(text) for text in question.pieces.values()]
     return all(
         any(_letters(word) in text for text in material) for word in (question.form.key, label)

@@ -11,7 +11,6 @@ from evalgate.judges import JUDGES
 from evalgate.judges.base import (
     FINAL_KINDS,
     RETRIABLE,
-    ApiKey,
     JudgeFailed,
     JudgeFailureKind,
     JudgeSetting,
@@ -41,14 +40,14 @@ def test_the_row_is_named_as_its_key_and_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(JUDGES))
 def test_without_key_or_recordings_it_says_what_to_do(name: str) -> None:
-    lacking = JUDGES[name].missing(JudgeSetting(model="m", api_key=ApiKey(variables=("THE_KEY",))))
+    lacking = JUDGES[name].missing(JudgeSetting(model="m", api_key_env=("THE_KEY",)))
     assert "replay" in lacking
     assert "THE_KEY" in lacking or "record" in lacking
 
 
 @pytest.mark.parametrize("kind", list(JudgeFailureKind))
 def test_every_failure_names_the_next_step_and_is_documented(kind: JudgeFailureKind) -> None:
-    found = JudgeSetting(model="m", api_key=ApiKey(variables=("THE_KEY",))).failure(kind)
+    found = JudgeSetting(model="m", api_key_env=("THE_KEY",)).failure(kind)
     what, _, step = str(found.message).partition("; ")
     assert what.startswith("judge `m`: ")
     assert step

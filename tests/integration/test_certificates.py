@@ -23,7 +23,7 @@ CHILD = """\
 import json, sys
 from pathlib import Path
 from evalgate import judges
-from evalgate.judges.base import ApiKey, Asker, JudgeFailed, JudgeRequest, JudgeSetting
+from evalgate.judges.base import Asker, JudgeFailed, JudgeRequest, JudgeSetting
 from evalgate.system import http, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
@@ -40,7 +40,7 @@ python = python_env.provide(request, world).python
 print(len([*Path(python).parent.parent.rglob("sunshine*.pyc")]))
 for client in ("gemini", "openai"):
     judge = judges.JUDGES[client].open(
-        JudgeSetting(model="a-model", base_url=f"{url}/v1", api_key=ApiKey(value="key"), timeout_s=30)
+        JudgeSetting(model="a-model", base_url=f"{url}/v1", api_key="key", timeout_s=30)
     )
     try:
         judge.ask(JudgeRequest(model="a-model", prompt="Well?", asker=Asker(criterion="c", version="1")))

@@ -25,7 +25,6 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES, rate_limit
 from evalgate.judges.base import (
     REFUSED,
-    ApiKey,
     Asker,
     JudgeFailed,
     JudgeFailure,
@@ -443,7 +442,7 @@ def test_no_key_in_the_chain_of_exceptions(client: str, server: Bytes) -> None:
         JudgeSetting(
             model="m",
             base_url=server.url + ("/v1beta" if client == "gemini" else ""),
-            api_key=ApiKey(value=KEY),
+            api_key=KEY,
         )
     )
     with pytest.raises(JudgeFailed) as raised:

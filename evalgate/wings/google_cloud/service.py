@@ -181,7 +181,7 @@ _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 
 def missing(setting: JudgeSetting) -> str:
     """See JudgeDriver."""
-    if _project(setting.environment) or setting.api_key.value:
+    if _project(setting.environment) or setting.api_key:
         return ""
     return (
         f"Google Cloud's evaluation service (`{setting.model}`): no project; set GOOGLE_CLOUD_PROJECT and "
@@ -199,7 +199,7 @@ class VertexEvaluation(Judge):
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         setting = self._setting
-        headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key.value}
+        headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key}
         if _project(setting.environment):
             try:
                 headers = self._token.headers()

@@ -151,8 +151,8 @@ def test_endpoint_and_key(
     needs: tuple[str, ...] | None,
 ) -> None:
     name, setting = setting_of(model, JudgeRule(**defaults), **environment)
-    assert (name, setting.base_url, setting.api_key.value) == (client, base_url, key)
-    assert needs is None or setting.api_key.variables == needs
+    assert (name, setting.base_url, setting.api_key) == (client, base_url, key)
+    assert needs is None or setting.api_key_env == needs
 
 
 def test_vertex_by_name_or_by_wish() -> None:

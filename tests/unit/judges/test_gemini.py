@@ -12,7 +12,7 @@ from builders.judging import request
 from google.genai import types
 
 from evalgate.judges import gemini
-from evalgate.judges.base import ApiKey, JudgeFailed, JudgeFailureKind, JudgeReply, JudgeSetting
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeReply, JudgeSetting
 
 SETTING = JudgeSetting(model="gemini-2.5-flash")
 
@@ -70,9 +70,9 @@ def test_threads_find_models_that_are_built() -> None:
     """Two threads that build one at once fail, with pydantic before 2.14."""
     script = """
 from evalgate.judges import gemini
-from evalgate.judges.base import ApiKey, JudgeSetting
+from evalgate.judges.base import JudgeSetting
 from google.genai import types
-gemini.open_client(JudgeSetting(model="gemini-2.5-flash", api_key=ApiKey(value="key")))
+gemini.open_client(JudgeSetting(model="gemini-2.5-flash", api_key="key"))
 shapes = (types.GenerateContentConfig, types.AutomaticFunctionCallingConfig, types.HttpRetryOptions,
           types.GenerateContentResponse)
 print([shape.__name__ for shape in shapes if not shape.__pydantic_complete__])
@@ -166,15 +166,15 @@ def test_no_credentials_at_the_cloud() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (JudgeSetting(model="m", api_key=ApiKey(variables=("A", "B"))), "set A or B"),
-        (JudgeSetting(model="m", api_key=ApiKey(value="k", variables=("A",))), ""),
+        (JudgeSetting(model="m", api_key_env=("A", "B")), "set A or B"),
+        (JudgeSetting(model="m", api_key="k", api_key_env=("A",)), ""),
         (JudgeSetting(model="m"), ""),  # an endpoint of one's own
         (
             JudgeSetting(model="m", vertex=True),
             "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION",
         ),
         (JudgeSetting(model="m", vertex=True, environment={"GOOGLE_CLOUD_PROJECT": "p"}), ""),
-        (JudgeSetting(model="m", vertex=True, api_key=ApiKey(value="k")), ""),
+        (JudgeSetting(model="m", vertex=True, api_key="k"), ""),
     ],
 )
 def test_what_is_missing(setting: JudgeSetting, said: str) -> None:
@@ -201,5 +201,5 @@ def test_what_is_missing(setting: JudgeSetting, said: str) -> None:
     ],
 )
 def test_the_version_of_the_api(fields: dict[str, Any], version: str) -> None:
-    client = gemini._client(dataclasses.replace(SETTING, api_key=ApiKey(value="k"), **fields))
+    client = gemini._client(dataclasses.replace(SETTING, api_key="k", **fields))
     assert client._api_client._http_options.api_version == version

@@ -11,7 +11,7 @@ import pytest
 from builders.judging import request
 
 from evalgate.judges import openai
-from evalgate.judges.base import ApiKey, JudgeFailed, JudgeFailureKind, JudgeSetting
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 
 
 class Client:
@@ -98,7 +98,7 @@ def test_a_schema_is_strict_where_it_may_be(schema: dict[str, Any], strict: bool
 def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert openai.DRIVER.missing(JudgeSetting(model="m")) == ""
     assert "set OPENAI_API_KEY" in openai.DRIVER.missing(
-        JudgeSetting(model="m", api_key=ApiKey(variables=("OPENAI_API_KEY",)))
+        JudgeSetting(model="m", api_key_env=("OPENAI_API_KEY",))
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     message = openai.DRIVER.missing(JudgeSetting(model="m"))

@@ -8,7 +8,7 @@ from builders import build, report_page, scenarios
 from hypothesis import given, strategies as st
 
 from evalgate import reports
-from evalgate.judges.base import ApiKey, JudgeFailureKind, JudgeSetting
+from evalgate.judges.base import JudgeFailureKind, JudgeSetting
 from evalgate.model import NotEvaluated, Policy, Reason, Report
 from evalgate.model.deviations import ADKS
 from evalgate.text import markdown, plain
@@ -60,7 +60,7 @@ def failed_with(message: str, *, cases: int) -> Report:
 def test_the_remedy_is_in_every_report(kind: JudgeFailureKind, cases: int) -> None:
     setting = JudgeSetting(
         model="a-model-with-a-long-name-2026-09",
-        api_key=ApiKey(variables=("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     )
     said = "; ".join(f"{number}. something went wrong here" for number in range(40))
     message = setting.failure(kind, detail=said).message
