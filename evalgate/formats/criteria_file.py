@@ -177,7 +177,8 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
         return None
     if not isinstance(document, dict):
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
-        message = json_source.expected("an object with `criteria`", document)
+        kind = "a list" if isinstance(document, list) else described(document)
+        message = f"expected an object with `criteria`, found {kind}"
         spot.error("not-a-config", message, hint)
         return None
     deep_keys = [

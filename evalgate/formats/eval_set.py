@@ -35,7 +35,8 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     elif isinstance(value, list):
         eval_set = _of_list(cases, spot)
     elif not spot.is_broken:
-        spot.error("not-an-eval-set", json_source.expected("an evaluation set (an object)", value))
+        message = f"expected an evaluation set (an object), found {described(value)}"
+        spot.error("not-an-eval-set", message)
     return EvalSetReading(
         eval_set=None if spot.is_broken else eval_set,
         problems=spot.problems.all(),

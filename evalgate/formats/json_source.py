@@ -677,10 +677,3 @@ def _yaml_place(document: yaml.YamlDocument, path: Path) -> Place:
             node = None
     place = document.places(*written)
     return Place(place.file, place.line, column=place.column, json_path=path_text(path))
-
-
-def expected(kind: str, value: Any) -> str:
-    """The message `expected an object, found a list` about the value of a file."""
-    containers: dict[type, str] = {dict: "an object", list: "a list"}
-    type_name = containers.get(type(value)) or described(value)
-    return f"expected {kind}, found {type_name}"

@@ -181,7 +181,7 @@ class _RecordingReader:
         if isinstance(value, list):
             return read_items(self._values, self._problems), None
         if not isinstance(value, dict):
-            message = json_source.expected("recorded conversations", value)
+            message = f"expected recorded conversations, found {json_source.described(value)}"
             Spot(self._problems).error("not-a-recording", message)
             return [], None
         members = to_fields(value)

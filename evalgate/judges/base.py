@@ -199,11 +199,6 @@ class JudgeSetting:
     path: str = ""
     """The recordings of a replay; absolute."""
 
-    @property
-    def lacks_key(self) -> bool:
-        """True if the endpoint needs a key, and there is none."""
-        return bool(self.api_key_env) and not self.api_key
-
     def without_key(self, text: str) -> str:
         """The text without the key."""
         return text.replace(self.api_key, "***") if self.api_key else text

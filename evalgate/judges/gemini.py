@@ -44,7 +44,7 @@ def missing(setting: JudgeSetting) -> str:
         and not setting.environment.get("GOOGLE_CLOUD_PROJECT")
     ):
         advice = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
-    elif not setting.vertex and setting.lacks_key:
+    elif not setting.vertex and setting.api_key_env and not setting.api_key:
         advice = f"set {' or '.join(setting.api_key_env)}"
         if "GOOGLE_API_KEY" in setting.api_key_env:
             advice += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"

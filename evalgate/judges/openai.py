@@ -51,7 +51,7 @@ def missing(setting: JudgeSetting) -> str:
     if importlib.util.find_spec("openai") is None:
         advice = f"install it: {extensions.install_command('openai')}"
         return f"judge `{setting.model}`: the client is not installed; {advice}"
-    if setting.lacks_key:
+    if setting.api_key_env and not setting.api_key:
         advice = f"set {' or '.join(setting.api_key_env)}"
         return f"judge `{setting.model}`: no API key; {advice}, or use recorded replies (`replay`)"
     return ""
