@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 from evalgate.errors import Place
 from evalgate.values import Wording, frozen_dataclass
 from .case import CriterionUse
+from .conversation import Content, Invocation, ToolCall, ToolResponse
 from .deviations import OURS, Deviations
-from .run import CaseVerdict, Quarantine, Run, VerdictKind
+from .run import CaseVerdict, Exemption, Run, VerdictKind
 from .trial import CaseKey
 
 
@@ -69,12 +70,12 @@ class Policy:
     max_drop: float = 0.05  # the tolerated drop
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
     advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # cases, the same
+    exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)  # cases, the same
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocks(self, key: CaseKey) -> bool:
-        """True if the case may block: its suite is not advisory, and it has no quarantine."""
-        return key[0] not in self.advisory and key not in self.quarantined
+        """True if the case may block: its suite is not advisory, and it is not listed."""
+        return key[0] not in self.advisory and key not in self.exemptions
 
     def blocking(self) -> Policy:
         """The policy with `not_measured` blocking: `fail-on` without it is meant for outages."""
@@ -139,10 +140,6 @@ class SuiteVerdict:
     advisory: bool = False
     lesser_kinds: frozenset[VerdictKind] = frozenset()
 
-    def count(self, kind: VerdictKind) -> int:
-        """The number of cases of this kind."""
-        return sum(1 for case in self.cases if case.kind is kind)
-
 
 @frozen_dataclass
 class Verdict:
@@ -167,10 +164,6 @@ class Verdict:
     def cases(self) -> Iterator[CaseVerdict]:
         """The cases of all suites."""
         return (case for suite in self.suites for case in suite.cases)
-
-    def count(self, kind: VerdictKind) -> int:
-        """The number of cases of this kind, over all suites."""
-        return sum(suite.count(kind) for suite in self.suites)
 
 
 class Change(enum.StrEnum):
@@ -244,6 +237,60 @@ class Divergence:
     users: int | None = None
 
 
+def divergence(
+    base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool
+) -> Divergence | None:
+    """The first turns that differ; None if both sides had the same conversation.
+
+    `hears_calls`: the user also sees tool calls and their results (`include_function_calls`). Both
+    users start with the same prompt, seed and stored replies, so their messages are the same until
+    the agents' answers differ. After that turn, turns of the same number are no longer
+    comparable."""
+    pairs = tuple(zip(base, head, strict=False))
+    answer_turn = user_turn = None
+    for number, (base_turn, head_turn) in enumerate(pairs, 1):
+        if _content_text(base_turn.user_content) != _content_text(head_turn.user_content):
+            user_turn = number
+            break
+        if answer_turn is None and _heard(base_turn, with_calls=hears_calls) != _heard(
+            head_turn, with_calls=hears_calls
+        ):
+            answer_turn = number
+    if user_turn is None and len(base) != len(head):
+        user_turn = len(pairs) + 1
+    return (
+        None
+        if answer_turn is None and user_turn is None
+        else Divergence(answers=answer_turn, users=user_turn)
+    )
+
+
+def _heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
+    """The part of a turn that the user hears: the agents' texts without thoughts, and tool calls
+    with their results if `with_calls`. A final response that repeats the last event's text counts
+    once."""
+    event_texts = (_content_text(event.content) for event in turn.steps)
+    texts = [text for text in event_texts if text]
+    final_text = _content_text(turn.final_response)
+    if final_text and (not texts or texts[-1] != final_text):
+        texts.append(final_text)
+    return (*texts, *(_steps(turn) if with_calls else ()))
+
+
+def _steps(turn: Invocation) -> Iterator[tuple[object, ...]]:
+    """The tool calls of a turn and their results."""
+    for part in turn.parts():
+        match part:
+            case ToolCall():
+                yield "called", part.name, dict(part.arguments)
+            case ToolResponse():
+                yield "gave", part.name, part.response
+
+
+def _content_text(content: Content | None) -> str:
+    return content.text() if content is not None else ""
+
+
 @frozen_dataclass
 class Reruns:
     """Reruns of a failed case: the number that passed, of those that could be measured, on head and
@@ -261,8 +308,7 @@ class CaseComparison:
 
     `origin`: of its failure; None if head does not fail. `newly`: the criteria that head fails and
     the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
-    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `quarantined`: it
-    is reported separately, and not counted elsewhere."""
+    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared."""
 
     suite: str
     case_id: str
@@ -274,7 +320,8 @@ class CaseComparison:
     reruns: Reruns | None = None
     evidence: float = 1.0
     why: Wording = ""
-    quarantined: bool = False
+    listed: bool = False
+    """True if it is reported separately, and not counted elsewhere."""
 
     @property
     def key(self) -> CaseKey:
@@ -285,20 +332,20 @@ class CaseComparison:
     def mixed(self) -> bool:
         """True if outcomes differ within a side, or reruns do not confirm a failure."""
         varies = any(side is not None and side.mixed for side in (self.head, self.base))
-        return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
+        return not self.listed and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """True if the base passes and head fails, and reruns or repeats do not contradict it."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        is_excluded = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
+        is_excluded = self.listed or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
         return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_excluded
 
     @property
     def fixed(self) -> bool:
         """True if the base fails and head passes."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
+        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.listed
 
 
 @frozen_dataclass

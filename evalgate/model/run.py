@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, TypeAlias
@@ -81,14 +82,16 @@ class JudgeUse:
 def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
     """The sum of all uses; its cost is None only if no call was priced."""
     costs = [use.cost_usd for use in uses if use.cost_usd is not None]
-    kinds = sorted({kind for use in uses for kind in use.failures})
+    failures: Counter[str] = Counter()
+    for use in uses:
+        failures.update(use.failures)
     sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
     return JudgeUse(
         criterion=criterion,
         model=model,
         **{name: sum(getattr(use, name) for use in uses) for name in sums},
         cost_usd=sum(costs) if costs else None,
-        failures={kind: sum(use.failures.get(kind, 0) for use in uses) for kind in kinds},
+        failures=dict(sorted(failures.items())),
     )
 
 
@@ -178,20 +181,25 @@ class CriterionVerdict:
     message: Wording = ""
 
 
-class NonBlocking(enum.StrEnum):
-    """Why a case does not block."""
+class ExemptionKind(enum.StrEnum):
+    """The kinds of reasons why a case does not block."""
 
     ALLOWED = "allowed"  # it also fails on the base (`threshold: new`)
     FLAKY = "flaky"  # it failed, or the agent crashed, and reruns do not confirm it
+    LISTED = "listed"  # evalgate.yml lists it for a while: it is shown, and counted separately
 
 
 @frozen_dataclass
-class Quarantine:
-    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
+class Exemption:
+    """Why a case does not block."""
 
-    owner: str
-    expires: str
+    kind: ExemptionKind
+    owner: str = ""
+    """Of a listed case."""
+    expires: str = ""
+    """The last day of a listed case (`2026-02-01`, UTC)."""
     reason: Wording = ""
+    """Why it is listed; "" if the list does not say it."""
 
 
 @frozen_dataclass
@@ -205,8 +213,7 @@ class CaseVerdict:
     criteria: tuple[CriterionVerdict, ...]
     reason: Wording = ""
     second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
-    nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # shown, never blocks
+    exemption: Exemption | None = None  # why it does not block; None: it may
 
     @property
     def doubtful(self) -> bool:
@@ -217,6 +224,17 @@ class CaseVerdict:
     def partial(self) -> bool:
         """True if it fails, and a part of it could not be measured."""
         return self.second_kind is VerdictKind.NOT_MEASURED
+
+    @property
+    def is_flaky(self) -> bool:
+        """True if it failed, or its agent crashed, by chance."""
+        return self.exemption is not None and self.exemption.kind is ExemptionKind.FLAKY
+
+    @property
+    def listing(self) -> Exemption | None:
+        """Its exemption if it is listed, and so counted separately, however it ended."""
+        is_listed = self.exemption is not None and self.exemption.kind is ExemptionKind.LISTED
+        return self.exemption if is_listed else None
 
     @property
     def key(self) -> CaseKey:

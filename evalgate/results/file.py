@@ -39,7 +39,6 @@ from evalgate.model import (
     Outcome,
     PlanPart,
     Purpose,
-    Quarantine,
     Report,
     Run,
     SimulatorUse,
@@ -163,6 +162,14 @@ class ShardEntry(Entry):
     fingerprint: str = described("Equal for shards that can be merged.")
 
 
+class Quarantine(Entry):
+    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
+
+    owner: str
+    expires: str
+    reason: str = ""
+
+
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -220,7 +227,7 @@ class VerdictEntry(Entry):
     )
 
 
-@fields_of(CaseComparison, name="CaseComparison")
+@fields_of(CaseComparison, without={"listed"}, name="CaseComparison")
 class ComparedCaseEntry(Entry):  # noqa: D101 - the noun's
     __doc__ = CaseComparison.__doc__
 
@@ -364,13 +371,13 @@ def _file_head(
             ComparisonEntry,
             comparison,
             cases=[
-                shapes.entry_of(ComparedCaseEntry, case)
+                shapes.entry_of(ComparedCaseEntry, case, quarantined=case.listed)
                 for case in comparison.cases
                 if case.head is None
                 or case.head != case.base
                 or case.status is not CaseStatus.PAIRED
                 or case.mixed
-                or case.quarantined
+                or case.listed
                 or case.origin is not None
             ],
         ),
@@ -388,9 +395,6 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
-_QUARANTINE = TypeAdapter(Quarantine | None)
-
-
 def _case_line(
     case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
 ) -> str:
@@ -401,8 +405,9 @@ def _case_line(
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
-        "quarantined": verdict.quarantine is not None,
-        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
+        "quarantined": verdict.listing is not None,
+        "quarantine": verdict.listing
+        and shapes.written(shapes.entry_of(Quarantine, verdict.listing)),
         "shard": run.part.homes.get(verdict.key) if run.part and not run.is_part else None,
         "trials": trials,
     }
@@ -501,7 +506,7 @@ def merge(mappings: Iterable[Mapping[Any, T]]) -> dict[Any, T]:
     merged: dict[Any, T] = {}
     for mapping in mappings:
         for key, value in mapping.items():
-            if key not in merged or not merged[key]:
+            if not merged.get(key):
                 merged[key] = value
     return merged
 
@@ -638,53 +643,12 @@ def parse(raw: Any, place: Place) -> Stored:
         ) from error
 
 
-def _trial_entries(results_file: Any) -> Iterator[tuple[TrialKey, TrialEntry]]:
-    for suite in results_file.suites:
-        for case in suite.cases:
-            for trial in case.trials:
-                key = TrialKey(
-                    suite=suite.suite,
-                    case_id=case.case_id,
-                    purpose=trial.purpose,
-                    number=trial.number,
-                )
-                yield key, trial
-
-
 def _stored(results_file: Any, *, file: str) -> Stored:
     """The content of a checked ResultsFile. `file`: its name, for messages."""
-    entries = list(_trial_entries(results_file))
-    trials = [
-        shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
-        for key, trial in entries
-    ]
-    raw_outcomes = {key: trial.outcome for key, trial in entries if trial.outcome is not None}
-    agents = {
-        address: shapes.parse_agents(details)
-        for address, details in results_file.agent_details.items()
-    }
-    outcomes = StoredOutcomes(raw_outcomes, agents)
-    suites = tuple(_suite(suite) for suite in results_file.suites)
-    agent_entries = {
-        suite.agent.key: entry.agent
-        for suite, entry in zip(suites, results_file.suites, strict=True)
-    }
     case_entries = {
         (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases
     }
-    run = shapes.restored(
-        Run,
-        results_file,
-        suites=suites,
-        trials=tuple(trial for trial in trials if trial.key.is_first),
-        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
-        transcripts=outcomes.find,
-        models=frozenset(results_file.models),
-        agents={key: agent.about for key, agent in agent_entries.items()},
-        inputs={key: agent.inputs for key, agent in agent_entries.items()},
-        fingerprints={key: case.fingerprint for key, case in case_entries.items()},
-        part=_part(results_file, case_entries),
-    )
+    run, outcomes = _run(results_file, case_entries)
     comparison = results_file.comparison
     return Stored(
         run=run,
@@ -700,13 +664,63 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         and shapes.restored(
             Comparison,
             comparison,
-            cases=tuple(shapes.restored(CaseComparison, case) for case in comparison.cases),
+            cases=tuple(
+                shapes.restored(CaseComparison, case, listed=case.quarantined)
+                for case in comparison.cases
+            ),
         ),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
         file=file,
         entries=case_entries,
     )
+
+
+def _run(
+    results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]
+) -> tuple[Run, StoredOutcomes]:
+    """The run of a checked ResultsFile, and the outcomes that its transcripts are read from."""
+    entries = [
+        (
+            TrialKey(
+                suite=suite.suite, case_id=case.case_id, purpose=trial.purpose, number=trial.number
+            ),
+            trial,
+        )
+        for suite in results_file.suites
+        for case in suite.cases
+        for trial in case.trials
+    ]
+    trials = [
+        shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
+        for key, trial in entries
+    ]
+    outcomes = StoredOutcomes(
+        {key: trial.outcome for key, trial in entries if trial.outcome is not None},
+        {
+            address: shapes.parse_agents(details)
+            for address, details in results_file.agent_details.items()
+        },
+    )
+    suites = tuple(_suite(suite) for suite in results_file.suites)
+    agents = {
+        suite.agent.key: entry.agent
+        for suite, entry in zip(suites, results_file.suites, strict=True)
+    }
+    run = shapes.restored(
+        Run,
+        results_file,
+        suites=suites,
+        trials=tuple(trial for trial in trials if trial.key.is_first),
+        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
+        transcripts=outcomes.find,
+        models=frozenset(results_file.models),
+        agents={key: agent.about for key, agent in agents.items()},
+        inputs={key: agent.inputs for key, agent in agents.items()},
+        fingerprints={key: case.fingerprint for key, case in case_entries.items()},
+        part=_part(results_file, case_entries),
+    )
+    return run, outcomes
 
 
 def _failure(outcome: JsonObject | None) -> AgentFailure | None:

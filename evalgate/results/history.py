@@ -22,7 +22,7 @@ from evalgate import errors
 from evalgate.comparison import pairing, purse
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Place, Problem, UnavailableError
+from evalgate.errors import ConfigError, EvalgateError, Place, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
@@ -140,11 +140,9 @@ class History:
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
-        return (
-            ()
-            if self.settings.is_part
-            else trends(self.past or PastRuns(), pairing.means(run.trials))
-        )
+        if self.past is None or self.settings.is_part:
+            return ()
+        return trends(self.past, pairing.means(run.trials))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
@@ -275,25 +273,21 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def trends(
-    past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT
-) -> tuple[Trend, ...]:
+def trends(past: PastRuns, means: Mapping[str, float]) -> tuple[Trend, ...]:
     """The trend of each criterion over the last base runs, if at least two of them have it.
 
     `means`: this run's means, in the order of the answer."""
-    runs = past.runs[-recent:]
-    candidates = [
+    runs = past.runs[-RECENT:]
+    return tuple(
         Trend(
             criterion=name,
             means=tuple(run.means.get(name) for run in runs),
             current=mean,
-            since=runs[0].at if runs else "",
-            until=runs[-1].at if runs else "",
+            since=runs[0].at,
+            until=runs[-1].at,
         )
         for name, mean in means.items()
-    ]
-    return tuple(
-        trend for trend in candidates if sum(mean is not None for mean in trend.means) >= 2
+        if sum(name in run.means for run in runs) >= 2
     )
 
 
@@ -428,7 +422,7 @@ def _compare_windows(
 
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Results older than this are ignored: the provider changed then. None if it did not."""
-    drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
+    drifts = [run.drift for run in (past.runs if past else ()) if run.drift]
     return moment(drifts[-1].since) if drifts else None
 
 
@@ -719,16 +713,14 @@ def find(
             place = Place(f"{run.commit[:12]} in the {store.name}")
             try:
                 stored = results_file.parse(results_file.parse_json(content, place), place)
-                stored_commit = stored.run.commit
-                if stored_commit and stored_commit != run.commit:
-                    reason = f"they are of {stored_commit[:12]}"
-                elif has_conversation(stored.run):
+                commit = stored.run.commit
+                if commit not in ("", run.commit):
+                    raise ConfigError(f"they are of {commit[:12]}")
+                if has_conversation(stored.run):
                     return distance, run, stored
-                else:
-                    reason = "the agent failed in every run"
+                raise ConfigError("the agent failed in every run")
             except EvalgateError as error:
-                reason = error.message
-            say(f"the results of {place} were skipped: {reason}")
+                say(f"the results of {place} were skipped: {error.message}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
     return None
@@ -759,9 +751,10 @@ def aged(
     `notes`."""
     measured_time = moment(origin.measured_at)
     most_days = settings.max_baseline_age
+    all_notes = [*notes]
     age_days = None
     if measured_time != NEVER:
         age_days = max(0.0, (context.moment - measured_time).total_seconds() / DAY_S)
-    is_old = age_days is not None and age_days > most_days
-    age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
-    return origin.with_notes((*age_notes, *notes), age_days=age_days)
+        if age_days > most_days:
+            all_notes.insert(0, Sentence("base_results_old", age_days, most_days))
+    return origin.with_notes(all_notes, age_days=age_days)

@@ -28,7 +28,6 @@ from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 from . import output, shapes
 
 VERSION = 2
-_FINISHED = {"finished": True}
 _READ_BYTES = 8192  # most lines are shorter
 
 
@@ -272,7 +271,7 @@ class Journal:
 
     def finish(self) -> None:
         """Mark the run as completed: it cannot be continued. Raises UnavailableError."""
-        self._append({"journal": VERSION, **_FINISHED})
+        self._append({"journal": VERSION, "finished": True})
 
     def close(self) -> None:
         """Close the file; it can no longer be read or written."""
