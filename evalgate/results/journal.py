@@ -86,10 +86,11 @@ class Journal:
             if path.stat().st_size:
                 journal._writer.truncate()
             journal._append({"journal": VERSION, **about})
-        except (OSError, UnavailableError) as error:
+        except OSError as error:
             journal.close()
-            if isinstance(error, OSError):
-                raise not_written(path, error) from error
+            raise not_written(path, error) from error
+        except UnavailableError:
+            journal.close()
             raise
         return journal
 
@@ -300,8 +301,7 @@ class Journal:
                 )
                 self._append({"agents": address, **fields})
                 self._agents_written.add(address)
-                agents = shapes.parse_agents(fields["details"])
-                self._agents[address] = agents
+                self._agents[address] = shapes.parse_agents(fields["details"])
 
     def _without_secrets(
         self, fields: JsonObject, parse: Callable[[JsonObject], object]

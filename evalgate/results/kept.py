@@ -142,7 +142,7 @@ def write(
         problems = (*problems, *link_problems)
     problem = output.write_file(folder / ABOUT, [run.model_dump_json(exclude_defaults=True) + "\n"])
     _remove_old([run, *earlier])
-    return files, (*problems, *([problem] if problem is not None else ()))
+    return files, (*problems, *filter(None, [problem]))
 
 
 def _kept_run(

@@ -340,14 +340,19 @@ def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -
     states = {run.dirty for run in runs}
     # trials in the order of the plan
     ranks = {key: rank for rank, key in enumerate(shard.homes)}
-    trials = [trial for run in runs for trial in run.trials]
-    trials.sort(key=lambda trial: (ranks.get(trial.key.case, len(ranks)), trial.key))
-    confirmations = [trial for run in runs for trial in run.confirmations]
-    confirmations.sort(key=lambda trial: trial.key)
     return Run(
         suites=suites,
-        trials=tuple(trials),
-        confirmations=tuple(confirmations),
+        trials=tuple(
+            sorted(
+                (trial for run in runs for trial in run.trials),
+                key=lambda trial: (ranks.get(trial.key.case, len(ranks)), trial.key),
+            )
+        ),
+        confirmations=tuple(
+            sorted(
+                (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
+            )
+        ),
         transcripts=outcomes.find,
         repeats=first_run.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
@@ -364,7 +369,7 @@ def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -
         fingerprints=dict(shard.fingerprints) | merge(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
-        part=PlanPart(of=shard.of, homes=dict(shard.homes)) if shard.of > 1 else None,
+        part=PlanPart(of=shard.of, homes=shard.homes) if shard.of > 1 else None,
     )
 
 
