@@ -44,12 +44,12 @@ class CallPair:
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: the
-    number of equal arguments, which are not listed."""
+    """One line of a difference: `-` only expected, `+` only actual, blank in both."""
 
     mark: Mark
     text: str = ""
     equal: int = 0
+    """The number of equal arguments, which are not listed."""
 
 
 def same(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> bool:

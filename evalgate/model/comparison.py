@@ -56,21 +56,27 @@ class CriterionRule(BaseModel, extra="forbid", frozen=True):
 class Policy:
     """The rules of the gate."""
 
-    # the results that fail the job
     fail_on: frozenset[FailOn] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
-    pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0 (all), as in ADK
-    min_measured: float = 1.0  # share of a suite's cases that must be measured
-    # pass rates of suites with their own
+    """The results that fail the job."""
+    pass_rate: float = 1.0
+    """Share of a suite's cases that must pass; 1.0 (all), as in ADK."""
+    min_measured: float = 1.0
+    """Share of a suite's cases that must be measured."""
     suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
-    # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
+    """Pass rates of suites with their own."""
     deviations: Deviations = OURS
-    alpha: float = 0.05  # how often a change without effect may be called worse
-    max_drop: float = 0.05  # the tolerated drop
+    """Our rules, or ADK's even where ADK is wrong (docs/adk-parity.md)."""
+    alpha: float = 0.05
+    """How often a change without effect may be called worse."""
+    max_drop: float = 0.05
+    """The tolerated drop."""
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
-    advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
-    exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)  # cases, the same
+    advisory: frozenset[str] = frozenset()
+    """Suites that are shown and never decide."""
+    exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)
+    """Cases that are shown and never decide."""
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
     def blocks(self, key: CaseKey) -> bool:
@@ -110,16 +116,17 @@ class GateCause(enum.StrEnum):
 
 @frozen_dataclass
 class GateVerdict:
-    """The answer to one of the two questions. `blocked_by`: the most severe kind for which the
-    policy fails the job, if any. It may differ from `kind`, because a failure hides no other
-    result. `causes`: of the regression gate, in the order of the report; `reason`: the answer in
-    words."""
+    """The answer to one of the two questions."""
 
     gate: GateKind
     kind: VerdictKind
     blocked_by: VerdictKind | None = None
+    """The most severe kind for which the policy fails the job, if any. It may differ from `kind`,
+    because a failure hides no other result."""
     causes: tuple[GateCause, ...] = ()
+    """Of the regression gate, in the order of the report."""
     reason: Wording = ""
+    """The answer in words."""
 
     @property
     def blocks(self) -> bool:
@@ -129,8 +136,7 @@ class GateVerdict:
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of measured cases that must pass. `lesser_kinds`: further
-    kinds, less important than `kind`."""
+    """One suite: its cases, and the share of measured cases that must pass."""
 
     suite: str
     kind: VerdictKind
@@ -139,6 +145,7 @@ class SuiteVerdict:
     reason: Wording = ""
     advisory: bool = False
     lesser_kinds: frozenset[VerdictKind] = frozenset()
+    """Further kinds, less important than `kind`."""
 
 
 @frozen_dataclass
@@ -147,13 +154,17 @@ class Verdict:
 
     kind: VerdictKind
     reason: Wording = ""
-    blocked_by: VerdictKind | None = None  # the most severe kind that fails the job
-    suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's verdicts on every suite and case
+    blocked_by: VerdictKind | None = None
+    """The most severe kind that fails the job."""
+    suites: tuple[SuiteVerdict, ...] = ()
+    """The threshold gate's verdicts on every suite and case."""
     gates: tuple[GateVerdict, ...] = ()
-    book: Book | None = None  # the evidence
-    # the origin of each failure
+    book: Book | None = None
+    """The evidence."""
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    open: frozenset[CaseKey] = frozenset()  # failures that could not be rerun
+    """The origin of each failure."""
+    open: frozenset[CaseKey] = frozenset()
+    """Failures that could not be rerun."""
 
     @property
     def blocks(self) -> bool:
@@ -227,14 +238,13 @@ class CaseOutcome:
 
 @frozen_dataclass
 class Divergence:
-    """Where two conversations of one simulated user diverge, by turns counted from 1.
-
-    `answers`: the first turn in which the agents' answers to the user differ; None if none does.
-    `users`: the first turn in which the user's messages differ, or that only one side has; None if
-    none does."""
+    """Where two conversations of one simulated user diverge, by turns counted from 1."""
 
     answers: int | None = None
+    """The first turn in which the agents' answers to the user differ; None if none does."""
     users: int | None = None
+    """The first turn in which the user's messages differ, or that only one side has; None if none
+    does."""
 
 
 def divergence(
@@ -304,11 +314,7 @@ class Reruns:
 
 @frozen_dataclass
 class CaseComparison:
-    """One case on both sides.
-
-    `origin`: of its failure; None if head does not fail. `newly`: the criteria that head fails and
-    the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
-    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared."""
+    """One case on both sides."""
 
     suite: str
     case_id: str
@@ -316,10 +322,16 @@ class CaseComparison:
     head: CaseOutcome | None = None
     base: CaseOutcome | None = None
     origin: FailureOrigin | None = None
+    """The origin of its failure; None if head does not fail."""
     newly: tuple[str, ...] = ()
+    """The criteria that head fails and the base passes; empty if only the case as a whole
+    changed."""
     reruns: Reruns | None = None
+    """Runs to confirm a failure."""
     evidence: float = 1.0
+    """The factor of its bets, from 1."""
     why: Wording = ""
+    """Why it cannot be compared."""
     listed: bool = False
     """True if it is reported separately, and not counted elsewhere."""
 
@@ -350,45 +362,47 @@ class CaseComparison:
 
 @frozen_dataclass
 class AppliedRule:
-    """How a criterion was compared.
-
-    `gating` False: shown, never decides. `advisory`: of suites and cases that never decide.
-    `floor`: the tolerated drop, absolute."""
+    """How a criterion was compared."""
 
     gating: bool
+    """False if it is shown and never decides."""
     lower_is_better: bool
     floor: float
+    """The tolerated drop, absolute."""
     advisory: bool = False
+    """True for suites and cases that never decide."""
 
 
 @frozen_dataclass
 class ComparedCases:
-    """Numbers of cases. `compared`: with a score on both sides. `unpaired`: to be compared, but
-    without a score on a side. `broken`, `fixed`: passing the criterion only on the base, or only on
-    head."""
+    """Numbers of cases."""
 
     compared: int
+    """With a score on both sides."""
     unpaired: int = 0
+    """To be compared, but without a score on a side."""
     broken: int = 0
+    """Passing the criterion only on the base."""
     fixed: int = 0
+    """Passing the criterion only on head."""
 
 
 @frozen_dataclass
 class CriterionComparison:
-    """One criterion over the paired cases of all suites of one severity.
-
-    `base`, `head`: the means of the cases' means; None if no case has a score on both sides.
-    `evidence`: the factor of bets on this criterion alone, from 1. `lack`: what it lacks for a sure
-    result, also if it is reported as regressed."""
+    """One criterion over the paired cases of all suites of one severity."""
 
     name: str
     rule: AppliedRule
     change: Change
     cases: ComparedCases
     base: float | None = None
+    """The mean of the cases' means; None if no case has a score on both sides."""
     head: float | None = None
+    """The same for head."""
     evidence: float = 1.0
+    """The factor of bets on this criterion alone, from 1."""
     lack: Lack | None = None
+    """What it lacks for a sure result, also if it is reported as regressed."""
 
     @property
     def delta(self) -> float | None:
@@ -459,21 +473,24 @@ class Confirmation(enum.StrEnum):
 
 @frozen_dataclass
 class Book:
-    """The result of the bets of a run.
-
-    `worse`, `better`, `failing`: the amount that each purse reached, from 1; at `needed` it
-    decides. `bets`: those that head is worse, in order. `factors`: the factor of the bets on each
-    case. `confirmations`: of each case that fails and could be rerun. `on_both`: suspects that
-    failed on both sides in the same rerun."""
+    """The result of the bets of a run."""
 
     needed: float = 20.0
+    """The amount at which a purse decides."""
     worse: float = 1.0
+    """The amount that the bets on "head is worse" reached, from 1."""
     better: float = 1.0
+    """The same for "head is better"."""
     failing: float = 1.0
+    """The same for "more cases fail by themselves than their suites allow"."""
     bets: tuple[Bet, ...] = ()
+    """The bets that head is worse, in order."""
     factors: Mapping[CaseKey, float] = field(default_factory=dict)
+    """The factor of the bets on each case."""
     confirmations: Mapping[CaseKey, Confirmation] = field(default_factory=dict)
+    """Of each case that fails and could be rerun."""
     on_both: frozenset[CaseKey] = frozenset()
+    """Suspects that failed on both sides in the same rerun."""
 
     @property
     def is_worse(self) -> bool:
@@ -500,29 +517,29 @@ class Book:
 @frozen_dataclass
 class Power:
     """The failures that a passing gate could have missed, from simulated pull requests of the same
-    size.
-
-    `cases`: the number of compared cases. `caught`: for each number of broken cases, the share of
-    simulated pull requests that is blocked. `unseen`: the cases whose failure would more often be
-    missed than noticed."""
+    size."""
 
     cases: int
+    """The number of compared cases."""
     caught: tuple[tuple[int, float], ...] = ()
+    """For each number of broken cases, the share of simulated pull requests that is blocked."""
     unseen: tuple[CaseKey, ...] = ()
+    """The cases whose failure would more often be missed than noticed."""
 
 
 @frozen_dataclass
 class Drift:
     """A change in the behavior of the base branch's unchanged agent: its model, a judge or a
-    service changed.
-
-    `since`: start of the first run that differs, ISO 8601, UTC. `before`, `after`: shares of runs
-    that passed. `evidence`: the factor of the bets, from 1."""
+    service changed."""
 
     since: str
+    """Start of the first run that differs, ISO 8601, UTC."""
     before: float
+    """The share of runs that passed before it."""
     after: float
+    """The same since then."""
     evidence: float = 0.0
+    """The factor of the bets, from 1."""
 
 
 class BaseSource(enum.StrEnum):
@@ -536,21 +553,23 @@ class BaseSource(enum.StrEnum):
 
 @frozen_dataclass
 class BaseOrigin:
-    """The base, and the source of its results.
-
-    `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between
-    the stored results and the wanted base. `reused`, `run`: the numbers of trials from the store,
-    and of trials run now. `notes`: facts that a reader must know (old results, another model)."""
+    """The base, and the source of its results."""
 
     source: BaseSource
     commit: str = ""
     found_by: str = ""
+    """How it was found: `merge-base`, `base` or `given`."""
     measured_at: str = ""
+    """ISO 8601, UTC."""
     age_days: float | None = None
     distance: int | None = None
+    """Commits between the stored results and the wanted base."""
     reused: int = 0
+    """The number of trials from the store."""
     run: int = 0
+    """The number of trials run now."""
     notes: tuple[Wording, ...] = ()
+    """Facts that a reader must know (old results, another model)."""
 
     def with_notes(self, notes: Iterable[Wording], *, age_days: float | None = None) -> BaseOrigin:
         """The origin with more notes, each once, and with the age of its results."""
@@ -586,15 +605,15 @@ class GateEdit:
 
 @frozen_dataclass
 class Edits:
-    """The edits of a change to its own rules.
-
-    `decide`: True if the change passes by only one of both rule books, its own and the base's.
-    `by_base`: the base's book decided. `unasked`: criteria of the base that were not evaluated."""
+    """The edits of a change to its own rules."""
 
     edits: tuple[GateEdit, ...] = ()
     decide: bool = False
+    """True if the change passes by only one of both rule books, its own and the base's."""
     by_base: bool = False
+    """True if the base's book decided."""
     unasked: tuple[str, ...] = ()
+    """Criteria of the base that were not evaluated."""
 
     def rules(self) -> tuple[GateEdit, ...]:
         """The edits of rules that decide."""
@@ -632,29 +651,33 @@ class Comparison:
     with."""
 
     origin: BaseOrigin
-    base: Run | None = None  # None: `problem` is the reason
-    problem: Wording = ""  # why there is nothing to compare with
-    # with `problem`: the base has no agent yet, so nothing can have become worse
+    base: Run | None = None
+    """None if there is none; `problem` is the reason."""
+    problem: Wording = ""
+    """Why there is nothing to compare with."""
     no_agent: bool = False
-    # with `problem`: the base does not work with its own settings, without fault of the change
+    """True if the base has no agent yet, so nothing can have become worse."""
     base_failed: bool = False
+    """True if the base does not work with its own settings, without fault of the change."""
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
-    # head's and the base's, over the cases with an outcome on both; empty if there are none
     rates: tuple[PassRates, ...] = ()
+    """Head's and the base's, over the cases with an outcome on both; empty if there are none."""
     power: Power | None = None
-    book: Book = Book()  # the bets
-    # suites with the same agent on both sides, so that one side's results are for both
+    book: Book = Book()
+    """The bets."""
     unchanged: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()  # files that the change edits and no agent opened
-    # cases of these suites that the change adds or edits
+    """Suites with the same agent on both sides, so that one side's results are for both."""
+    unread: tuple[str, ...] = ()
+    """Files that the change edits and no agent opened."""
     edited: tuple[CaseKey, ...] = ()
-    # some cases are worse than older results, and the base was not rerun for them
+    """Cases of these suites that the change adds or edits."""
     is_past: bool = False
-    # head's cases, by head's thresholds; empty for results from files
+    """True if cases are worse than older results, and the base was not rerun for them."""
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    # the base's cases, also by head's thresholds
+    """Head's cases, by head's thresholds; empty for results from files."""
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+    """The base's cases, also by head's thresholds."""
 
     def is_untouched(self, run: Run) -> bool:
         """True if the change touches no suite's agent in the run."""

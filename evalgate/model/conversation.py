@@ -13,10 +13,11 @@ from evalgate.values import Json, frozen_dataclass
 
 @frozen_dataclass
 class Text:
-    """A piece of text. `thought`: a model's reasoning, which is not part of an answer."""
+    """A piece of text."""
 
     text: str
     thought: bool = False
+    """True for a model's reasoning, which is not part of an answer."""
 
 
 @frozen_dataclass
@@ -82,9 +83,7 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation. `at`: seconds since it began, if known.
-
-    `error_code`, `error_message`: why a model returned no content."""
+    """One step of an agent within an invocation."""
 
     author: str
     content: Content | None = None
@@ -92,7 +91,9 @@ class Event:
     model_version: str | None = None
     grounding: Json | None = None
     at: float | None = field(default=None, compare=False)
+    """Seconds since it began, if known."""
     error_code: str = ""
+    """Why a model returned no content."""
     error_message: str = ""
 
     @property
@@ -131,47 +132,49 @@ Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan
 
 @frozen_dataclass
 class CallTime:
-    """The duration of one call of a model or a tool, in seconds. `at`: seconds since the invocation
-    began."""
+    """The duration of one call of a model or a tool, in seconds."""
 
     kind: Literal["model", "tool"]
     name: str = ""
     at: Seconds
+    """Seconds since the invocation began."""
     seconds: Seconds
 
 
 @frozen_dataclass
 class Timings:
     """Seconds of wall time of one invocation. Overlapping model and tool intervals are merged,
-    never counted twice. `calls`: each interval, if the agent's worker reports it."""
+    never counted twice."""
 
     total_s: float
     model_s: float | None = None
     tool_s: float | None = None
     calls: tuple[CallTime, ...] = field(default=(), compare=False)
+    """Each interval, if the agent's worker reports it."""
 
 
 @frozen_dataclass
 class Invocation:
-    """One turn: the user's message, the agent's steps, and its answer.
-
-    `events`: None if no steps were recorded. `itemized`: False if only calls, responses and texts
-    were recorded, by kind (ADK's IntermediateData), so that the order between kinds and the usage
-    are unknown. `trace`: the worker's recording on request (worker/trace.py), for readers. `state`:
-    the session state at the end of the turn; None if it was not requested. `model_calls`: tokens
-    and model of the models' responses, before the agent made events of them; empty if unknown."""
+    """One turn: the user's message, the agent's steps, and its answer."""
 
     user_content: Content
     final_response: Content | None = None
     events: tuple[Event, ...] | None = None
+    """None if no steps were recorded."""
     itemized: bool = True
+    """False if only calls, responses and texts were recorded, by kind (ADK's IntermediateData), so
+    that the order between kinds and the usage are unknown."""
     invocation_id: str = ""
     rubrics: tuple[Rubric, ...] = ()
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    """The worker's recording on request (worker/trace.py), for readers."""
     model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)
+    """Tokens and model of the models' responses, before the agent made events of them; empty if
+    unknown."""
     state: Json | None = None
+    """The session state at the end of the turn; None if it was not requested."""
 
     @property
     def steps(self) -> tuple[Event, ...]:

@@ -39,14 +39,18 @@ class GradedTrial:
 
     key: TrialKey
     failure: AgentFailure | None
-    grades: Mapping[str, Grade]  # of every criterion by name, in the suite's order
+    grades: Mapping[str, Grade]
+    """Of every criterion by name, in the suite's order."""
     seconds: Seconds = 0.0
     attempts: Count = 1
-    tokens: Count | None = None  # reported by its model calls; None if none reported any
-    reused: bool = False  # from an earlier run: this run did not pay for it
-    apart: bool = False  # of a base: ran at another time than head
-    # the base's agent failed because of its own questions and settings, not because of the change
+    tokens: Count | None = None
+    """Reported by its model calls; None if none reported any."""
+    reused: bool = False
+    """True if it is from an earlier run: this run did not pay for it."""
+    apart: bool = False
+    """True if it is of a base that ran at another time than head."""
     own_failure: bool = False
+    """True if the base's agent failed by its own questions and settings, not by the change."""
 
     def shared(self) -> GradedTrial:
         """The trial for another side, which did not pay for it."""
@@ -60,23 +64,26 @@ USER_SIMULATOR = "user_simulator"
 @frozen_dataclass
 class JudgeUse:
     """The calls of one criterion, or of all simulated users, to one model during a run, on all
-    sides.
-
-    `calls`: answered calls; `cached`: replies from the cache; `retries`: repeated calls;
-    `failures`: calls without a reply, by kind. `prompt_tokens`, `output_tokens` (including
-    thoughts): of calls that reported them. `cost_usd`: of calls with a known price; None if no call
-    was priced; `unpriced`: paid calls without a known price, so that the cost is a lower bound."""
+    sides."""
 
     criterion: str
     model: str
     calls: Count = 0
+    """Answered calls."""
     cached: Count = 0
+    """Replies from the cache."""
     retries: Count = 0
+    """Repeated calls."""
     prompt_tokens: Sum = 0
+    """Of calls that reported them."""
     output_tokens: Sum = 0
+    """The same, including thoughts."""
     cost_usd: Dollars | None = None
+    """Of calls with a known price; None if no call was priced."""
     unpriced: Count = 0
+    """Paid calls without a known price, so that the cost is a lower bound."""
     failures: Mapping[str, Count] = field(default_factory=dict)
+    """Calls without a reply, by kind."""
 
 
 def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
@@ -106,15 +113,16 @@ class LoadedTool:
 
 @frozen_dataclass
 class LoadedAgent:
-    """One of the loaded agents; fields that it does not set are "". `kind`: its class. `settings`:
-    its own and its model's, as JSON."""
+    """One of the loaded agents; fields that it does not set are ""."""
 
     name: str
     kind: str = ""
+    """Its class, such as `LlmAgent`."""
     model: str = ""
     description: str = ""
     instruction: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Its own and its model's, as JSON."""
     tools: Mapping[str, LoadedTool] = field(default_factory=dict)
     sub_agents: tuple[str, ...] = ()
 
@@ -133,13 +141,12 @@ class AgentDescription:
 @frozen_dataclass
 class Inputs:
     """The environment of an agent, and its questions to its checkout with the answers: its trials
-    are valid for every checkout with the same answers.
-
-    `environment`: 16 hex digits of its Python, packages, platform, settings and variables; "" if
-    unknown. `answers`: by question, see `system.inputs`."""
+    are valid for every checkout with the same answers."""
 
     environment: str = ""
+    """16 hex digits of its Python, packages, platform, settings and variables; "" if unknown."""
     answers: Mapping[str, str] = field(default_factory=dict)
+    """By question, see `system.inputs`."""
 
     @property
     def is_known(self) -> bool:
@@ -151,15 +158,17 @@ class Inputs:
 class PlanPart:
     """One of `of` parts of a plan, each measured by a run of its own, or all of them together."""
 
-    index: int = 0  # from 1; 0: all parts, joined
+    index: int = 0
+    """From 1; 0: all parts, joined."""
     of: int
-    # every suite with all its cases; without content if it was read from a file
     plan: tuple[Suite, ...] = ()
-    # the index of the part with a case, by the case's key
+    """Every suite with all its cases; without content if it was read from a file."""
     homes: Mapping[CaseKey, int] = field(default_factory=dict)
-    # of the content of all cases
+    """The index of the part with a case, by the case's key."""
     fingerprints: Mapping[CaseKey, str] = field(default_factory=dict)
-    fingerprint: str = ""  # equal for all parts of one plan
+    """Of the content of all cases."""
+    fingerprint: str = ""
+    """Equal for all parts of one plan."""
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"
@@ -167,16 +176,16 @@ class PlanPart:
 
 @frozen_dataclass
 class CriterionVerdict:
-    """One criterion of one case over its repeats.
-
-    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
-    `kind`: None for informational criteria, which never decide."""
+    """One criterion of one case over its repeats."""
 
     name: str
     kind: VerdictKind | None
+    """None for informational criteria, which never decide."""
     value: float | None
+    """The mean over the repeats that have a score, or None."""
     threshold: float | None
     values: tuple[float | None, ...] = ()
+    """One entry per repeat."""
     reason: Reason | None = None
     message: Wording = ""
 
@@ -212,8 +221,10 @@ class CaseVerdict:
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: Wording = ""
-    second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
-    exemption: Exemption | None = None  # why it does not block; None: it may
+    second_kind: VerdictKind | None = None
+    """A second kind, less important than `kind`."""
+    exemption: Exemption | None = None
+    """Why it does not block; None: it may."""
 
     @property
     def doubtful(self) -> bool:
@@ -247,36 +258,44 @@ class Run:
     """All results of one side."""
 
     suites: tuple[Suite, ...]
-    # in the order of suites, cases and repeats, not of execution
     trials: tuple[GradedTrial, ...]
-    # finds a transcript; None if the agent failed or it was not stored
+    """In the order of suites, cases and repeats, not of execution."""
     transcripts: Callable[[TrialKey], Transcript | None]
-    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # planned trials of each case
-    # reruns of failed cases; they are in no mean
+    """Finds a transcript; None if the agent failed or it was not stored."""
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    """Planned trials of each case."""
     confirmations: tuple[GradedTrial, ...] = ()
-    truncated: Wording = ""  # the budget that ended the run early, in words
+    """Reruns of failed cases; they are in no mean."""
+    truncated: Wording = ""
+    """The budget that ended the run early, in words."""
     seed: int = 0
-    started_at: str = ""  # ISO 8601, UTC
+    started_at: str = ""
+    """ISO 8601, UTC."""
     seconds: Seconds = 0.0
-    complete: bool = True  # False: interrupted; cases without trials were not measured
+    complete: bool = True
+    """False: interrupted; cases without trials were not measured."""
     commit: str = ""
-    # True: files differed from the commit; None if unknown
     dirty: bool | None = None
-    # self-reported details, by agent key
+    """True: files differed from the commit; None if unknown."""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # of the content of cases, if known
+    """Self-reported details, by agent key."""
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    judges: tuple[JudgeUse, ...] = ()  # without replies from a journal
-    # by agent key: equal for agents with the same inputs
+    """Of the content of cases, if known."""
+    judges: tuple[JudgeUse, ...] = ()
+    """Without replies from a journal."""
     inputs: Mapping[str, str] = field(default_factory=dict)
+    """By agent key: equal for agents with the same inputs."""
     models: frozenset[str] = frozenset()
-    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
-    part: PlanPart | None = None  # None: the whole plan
-    # verdicts of earlier runs on their cases, if they still apply; they are final
+    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
+    """By agent key."""
+    part: PlanPart | None = None
+    """None: the whole plan."""
     earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    # the folder in the repository, "" for its top; None if unknown
+    """Verdicts of earlier runs on their cases, if they still apply; they are final."""
     root: str | None = None
-    workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere
+    """The folder in the repository, "" for its top; None if unknown."""
+    workflow_run: str = ""
+    """The writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere."""
 
     @property
     def all_trials(self) -> tuple[GradedTrial, ...]:

@@ -551,23 +551,24 @@ class StoredOutcomes:
 
 @frozen_dataclass
 class Stored:
-    """A results.json that was read: its run, its outcomes, and its other contents.
-
-    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    reused. `comparison`: as its run had it, without `base`; values computed from runs must be
-    computed again. `edits`: the change's edits to
-    its own gate. `problems`: about the evaluation files and the inputs. `file`: its path."""
+    """A results.json that was read: its run, its outcomes, and its other contents."""
 
     run: Run
     outcomes: StoredOutcomes
     version: str
     criteria: Mapping[tuple[str, str], str]
+    """Fingerprint of a criterion by suite key and name; grades with an equal one can be reused."""
     deviations: Deviations = OURS
     comparison: Comparison | None = None
+    """As its run had it, without `base`; values computed from runs must be computed again."""
     edits: Edits = field(default_factory=Edits)
+    """The change's edits to its own gate."""
     problems: tuple[Problem, ...] = ()
+    """Remarks about the evaluation files and the inputs."""
     file: str = ""
-    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # its run's own verdicts
+    """Its path."""
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)
+    """Its cases, with their run's own verdicts."""
 
     def with_run(self, **fields: Any) -> Stored:
         """The same with other fields of its run."""

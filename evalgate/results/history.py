@@ -70,18 +70,19 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @frozen_dataclass
 class PastRun:
-    """A run of the base branch. `number` counts all runs ever; `at`: ISO 8601, UTC; `means`: by
-    criterion.
-
-    `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the drift
-    found when this run was added."""
+    """A run of the base branch."""
 
     number: Count
+    """It counts all runs ever."""
     commit: str
     at: str
+    """ISO 8601, UTC."""
     means: Mapping[str, Mean] = field(default_factory=dict)
+    """The mean of each criterion."""
     agent: str = ""
+    """Equal for the same agents in the same environment, "" if unknown."""
     drift: Drift | None = None
+    """The drift found when this run was added."""
 
 
 class PastOutcome(NamedTuple):
@@ -96,16 +97,15 @@ class PastOutcome(NamedTuple):
 
 @frozen_dataclass
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content or its criteria last changed.
-
-    `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and
-    equal deciding criteria, thresholds included. Outcomes with different fingerprints are never
-    counted together."""
+    """Outcomes of a case, oldest first, since its content or its criteria last changed."""
 
     suite: str
     case_id: str
     question: str = ""
+    """Equal for equal content of the case."""
     fingerprint: str
+    """Equal for an equal question and equal deciding criteria, thresholds included. Outcomes with
+    different fingerprints are never counted together."""
     outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
 
 
@@ -126,17 +126,17 @@ class PastRuns:
 
 @frozen_dataclass
 class History:
-    """The store's history of base runs, and the place for a finished run.
-
-    `past`: None if unknown: there is no store, or it is unreadable. `problems`: about unreadable
-    parts."""
+    """The store's history of base runs, and the place for a finished run."""
 
     settings: Settings
     context: Context
-    head: str = ""  # the checked-out commit when it was opened
+    head: str = ""
+    """The checked-out commit when it was opened."""
     store: BaselineFolder | None = None
     past: PastRuns | None = None
+    """None if unknown: there is no store, or it is unreadable."""
     problems: tuple[Problem, ...] = ()
+    """About unreadable parts."""
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
@@ -540,9 +540,10 @@ _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
 
 
 class RunName(NamedTuple):
-    """The name of a stored run; the order is that of time. `stamp`: `20260102T030405Z`."""
+    """The name of a stored run; the order is that of time."""
 
     stamp: str
+    """Such as `20260102T030405Z`."""
     commit: str
 
     @property
