@@ -353,7 +353,10 @@ def documents() -> dict[Path, str]:
             schemas.of_ours(history.schema()), indent=2
         )
         + "\n",
-        ROOT / "docs" / "calibration.schema.json": json.dumps(agreement.schema(), indent=2) + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(
+            schemas.of_ours(agreement.schema()), indent=2
+        )
+        + "\n",
         ROOT / "docs" / "evalgate.schema.json": json.dumps(schemas.gate_file(), indent=2) + "\n",
         ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2)
         + "\n",

@@ -23,7 +23,9 @@ class SessionInput:
     app_name: str = ""
     user_id: str = ""
     session_id: str | None = None
+    """None for a new one."""
     state: Json = field(default_factory=dict)
+    """The session variables at the beginning."""
 
 
 @frozen_dataclass
@@ -33,7 +35,9 @@ class PersonaBehavior:
     name: str
     description: str
     behavior_instructions: tuple[str, ...]
+    """How a user of this habit behaves."""
     violation_rubrics: tuple[str, ...]
+    """Signs that the simulated user does not behave so."""
 
 
 @frozen_dataclass
@@ -50,7 +54,9 @@ class ConversationScenario:
     """A conversation led by a simulated user, who also opens it if `starting_prompt` is empty."""
 
     starting_prompt: str
+    """The first message, as written."""
     conversation_plan: str
+    """What the user wants, in words."""
     persona: Persona | None = None
     max_turns: int | None = None
     """None for the limit of the suite's simulator."""
@@ -77,10 +83,14 @@ class Case:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None."""
 
     case_id: str
+    """Unique in its file."""
     conversation: tuple[Invocation, ...] | None = None
+    """The expected turns."""
     scenario: ConversationScenario | None = None
+    """The plan of a simulated user."""
     session: SessionInput | None = None
     rubrics: tuple[Rubric, ...] = ()
+    """Rubrics for all of its turns."""
     expects_state: Json | None = None
     """The expected session state at the end; None if the file does not set it."""
     place: Place | None = field(default=None, compare=False)
@@ -172,7 +182,9 @@ class CriterionUse:
     options: Json = field(default_factory=dict)
     """Everything except the threshold, as the criterion validated it."""
     informational: bool = False
+    """True if it is shown and never decides."""
     lower_is_better: bool = False
+    """True if a value at or below the threshold passes."""
     code: str | None = None
     """The dotted path of a custom metric."""
     on_the_test: bool = False
@@ -181,6 +193,7 @@ class CriterionUse:
     """The address of its judge, if not the model's own provider."""
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
+    """What a case must have for it."""
     prompt_version: str = ""
     """Of the judge's question."""
     where_applicable: bool = False
@@ -191,6 +204,7 @@ class CriterionUse:
     """The base's commit, if the code of its custom metric scores both sides (else ""); with a `+`
     and a digest if the change edits that code."""
     place: Place | None = None
+    """Where it is configured; None for defaults."""
 
     @property
     def is_code_edited(self) -> bool:
@@ -254,7 +268,9 @@ class SimulatorUse:
     custom_instructions: str | None = None
     """A Jinja template that replaces evalgate's prompt."""
     include_function_calls: bool = False
+    """True if the user also sees tool calls and their results."""
     stop_signal: str = "</finished>"
+    """The text with which the user ends the conversation."""
     prompt_version: str = ""
     """Of evalgate's prompt."""
     place: Place | None = None
@@ -294,7 +310,9 @@ class AgentUse:
 
     driver: str
     options: Json = field(default_factory=dict)
+    """As the driver defines them."""
     found_by: str = ""
+    """How the agent was found, in words; "" if it was named."""
 
     @cached_property
     def key(self) -> str:
@@ -322,6 +340,7 @@ class Suite:
     criteria_source: CriteriaSource
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
+    """Who speaks for the user in scenarios."""
     problem: str = ""
     """Why the suite cannot be measured, an error of this file only; the suite then has no cases."""
 

@@ -73,11 +73,13 @@ class Policy:
     max_drop: float = 0.05
     """The tolerated drop."""
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
+    """Which failures count."""
     advisory: frozenset[str] = frozenset()
     """Suites that are shown and never decide."""
     exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)
     """Cases that are shown and never decide."""
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
+    """Rules of `compare` in evalgate.yml, by criterion."""
 
     def blocks(self, key: CaseKey) -> bool:
         """True if the case may block: its suite is not advisory, and it is not listed."""
@@ -120,6 +122,7 @@ class GateVerdict:
 
     gate: GateKind
     kind: VerdictKind
+    """The most severe result."""
     blocked_by: VerdictKind | None = None
     """The most severe kind for which the policy fails the job, if any. It may differ from `kind`,
     because a failure hides no other result."""
@@ -139,11 +142,14 @@ class SuiteVerdict:
     """One suite: its cases, and the share of measured cases that must pass."""
 
     suite: str
+    """Its key."""
     kind: VerdictKind
     cases: tuple[CaseVerdict, ...]
     required_pass_rate: float = 1.0
+    """The share of its measured cases that must pass."""
     reason: Wording = ""
     advisory: bool = False
+    """True if it is shown and never decides."""
     lesser_kinds: frozenset[VerdictKind] = frozenset()
     """Further kinds, less important than `kind`."""
 
@@ -154,11 +160,13 @@ class Verdict:
 
     kind: VerdictKind
     reason: Wording = ""
+    """The verdict in one or more sentences."""
     blocked_by: VerdictKind | None = None
     """The most severe kind that fails the job."""
     suites: tuple[SuiteVerdict, ...] = ()
     """The threshold gate's verdicts on every suite and case."""
     gates: tuple[GateVerdict, ...] = ()
+    """The threshold gate, then the regression gate if there is a base."""
     book: Book | None = None
     """The evidence."""
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
@@ -228,7 +236,9 @@ class CaseOutcome:
     passed: int
     failed: int
     unmeasured: int
+    """Trials without a score, and trials that did not run."""
     kind: VerdictKind
+    """The threshold gate's verdict on the case."""
 
     @property
     def mixed(self) -> bool:
@@ -298,6 +308,7 @@ def _steps(turn: Invocation) -> Iterator[tuple[object, ...]]:
 
 
 def _content_text(content: Content | None) -> str:
+    """The text of the content; "" if there is none."""
     return content.text() if content is not None else ""
 
 
@@ -307,9 +318,13 @@ class Reruns:
     on the base."""
 
     passed: int
+    """Reruns on head that passed."""
     runs: int
+    """Reruns on head that could be measured."""
     base_passed: int = 0
+    """Reruns on the base that passed."""
     base_runs: int = 0
+    """Reruns on the base that could be measured."""
 
 
 @frozen_dataclass
@@ -320,7 +335,9 @@ class CaseComparison:
     case_id: str
     status: CaseStatus
     head: CaseOutcome | None = None
+    """None if only the base has the case."""
     base: CaseOutcome | None = None
+    """None if there is no result for the same case."""
     origin: FailureOrigin | None = None
     """The origin of its failure; None if head does not fail."""
     newly: tuple[str, ...] = ()
@@ -423,10 +440,15 @@ class PassRates:
     pass@k (at least one of k passes), as means over `cases`."""
 
     cases: int
+    """The number of cases."""
     k: int
+    """The fewest runs of a case."""
     rate: float
+    """The share of a case's runs that pass."""
     all_of_k: float
+    """pass^k: the chance that k runs of a case all pass."""
     any_of_k: float
+    """pass@k: the chance that at least one of k runs passes."""
 
     @classmethod
     def of(cls, counts: Sequence[tuple[int, int]], k: int) -> PassRates:
@@ -459,6 +481,7 @@ class Bet:
     key: CaseKey
     cell: Cell
     worth: float
+    """The amount in the purse after it."""
 
 
 class Confirmation(enum.StrEnum):
@@ -557,11 +580,13 @@ class BaseOrigin:
 
     source: BaseSource
     commit: str = ""
+    """Its full SHA; "" if unknown."""
     found_by: str = ""
     """How it was found: `merge-base`, `base` or `given`."""
     measured_at: str = ""
     """ISO 8601, UTC."""
     age_days: float | None = None
+    """The age of its results; None if their time is unknown."""
     distance: int | None = None
     """Commits between the stored results and the wanted base."""
     reused: int = 0
@@ -596,11 +621,17 @@ class GateEdit:
 
     kind: EditKind
     subject: str
+    """The rule, the file, the suite or the case."""
     suite: str = ""
+    """The suite of a case or a rule; "" for others."""
     base: str = ""
+    """The base's value in words."""
     head: str = ""
+    """The change's value in words."""
     lines: tuple[str, ...] = ()
+    """Differing lines of a file."""
     place: Place | None = None
+    """Where head has it."""
 
 
 @frozen_dataclass
@@ -626,6 +657,7 @@ class RuleBook:
 
     policy: Policy
     criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+    """By suite; empty if the run has its own."""
 
     def divided(self, parts: int) -> RuleBook:
         """The book with one of `parts` equal parts of the money, so that it needs `parts` times the
@@ -660,10 +692,13 @@ class Comparison:
     base_failed: bool = False
     """True if the base does not work with its own settings, without fault of the change."""
     cases: tuple[CaseComparison, ...] = ()
+    """Every case of head in its order, then those that only the base has."""
     criteria: tuple[CriterionComparison, ...] = ()
+    """Criteria that decide, then criteria that do not."""
     rates: tuple[PassRates, ...] = ()
     """Head's and the base's, over the cases with an outcome on both; empty if there are none."""
     power: Power | None = None
+    """What a pass may have missed; None if unknown."""
     book: Book = Book()
     """The bets."""
     unchanged: tuple[str, ...] = ()

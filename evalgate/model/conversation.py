@@ -26,7 +26,9 @@ class ToolCall:
 
     name: str
     args: Json | None = None
+    """None if they were not recorded."""
     id: str | None = None
+    """It pairs a call with its response."""
 
     @property
     def arguments(self) -> Json:
@@ -41,6 +43,7 @@ class ToolResponse:
     name: str
     response: Json | None = None
     id: str | None = None
+    """That of its call."""
 
 
 @frozen_dataclass
@@ -59,6 +62,7 @@ class Content:
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
+    """`user` or `model`."""
 
     def text(self, *, with_thoughts: bool = False) -> str:
         """Its non-empty texts, one per line; thoughts only on request."""
@@ -75,7 +79,9 @@ class Usage:
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    """Part of the prompt's."""
     candidates_tokens: int | None = None
+    """Of the answer, without thoughts."""
     thoughts_tokens: int | None = None
     tool_use_prompt_tokens: int | None = None
     total_tokens: int | None = None
@@ -86,10 +92,13 @@ class Event:
     """One step of an agent within an invocation."""
 
     author: str
+    """The agent, or `user`."""
     content: Content | None = None
     usage: Usage | None = None
+    """The tokens of the model's response."""
     model_version: str | None = None
     grounding: Json | None = None
+    """The sources of an answer, as the model returned them."""
     at: float | None = field(default=None, compare=False)
     """Seconds since it began, if known."""
     error_code: str = ""
@@ -123,6 +132,7 @@ class AgentDetails:
     name: str
     instructions: str = ""
     tool_declarations: tuple[Any, ...] = ()
+    """As they were sent to the model."""
 
 
 MOST_SECONDS = 1e9
@@ -136,9 +146,11 @@ class CallTime:
 
     kind: Literal["model", "tool"]
     name: str = ""
+    """Of the model or of the tool."""
     at: Seconds
     """Seconds since the invocation began."""
     seconds: Seconds
+    """How long it took."""
 
 
 @frozen_dataclass
@@ -148,7 +160,9 @@ class Timings:
 
     total_s: float
     model_s: float | None = None
+    """The part in which a model was asked; None if unknown."""
     tool_s: float | None = None
+    """The part in which a tool ran; None if unknown."""
     calls: tuple[CallTime, ...] = field(default=(), compare=False)
     """Each interval, if the agent's worker reports it."""
 
@@ -159,6 +173,7 @@ class Invocation:
 
     user_content: Content
     final_response: Content | None = None
+    """None if the agent gave no answer."""
     events: tuple[Event, ...] | None = None
     """None if no steps were recorded."""
     itemized: bool = True
@@ -166,7 +181,9 @@ class Invocation:
     that the order between kinds and the usage are unknown."""
     invocation_id: str = ""
     rubrics: tuple[Rubric, ...] = ()
+    """Rubrics of this turn."""
     agents: tuple[AgentDetails, ...] = ()
+    """The agents that took part, if known."""
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
     """The worker's recording on request (worker/trace.py), for readers."""

@@ -32,6 +32,7 @@ class Links:
     checkout: str = ""
     """Of the files that were read, such as the merge of a pull request."""
     workflow_run: str = ""
+    """The address of the workflow run."""
     folder: str = ""
     """Of the evaluation files' root, in the repository."""
     pull_request: str = ""
@@ -52,6 +53,7 @@ class Trend:
     criterion: str
     means: tuple[float | None, ...]
     current: float | None
+    """The mean of this run; None if it has none."""
     since: str = ""
     """Start of the first of these runs, ISO 8601, UTC."""
     until: str = ""
@@ -63,7 +65,9 @@ class FailureCause:
     """Why cases do not pass, in one line, and how they compare with the base."""
 
     cause: str
+    """The cause in one line."""
     status: str
+    """How its cases compare with the base, in words."""
     cases: tuple[CaseKey, ...]
     """Suite and id of each."""
 
@@ -89,11 +93,13 @@ class Report:
     run: Run
     verdict: Verdict
     policy: Policy
+    """The rules that decided."""
     comparison: Comparison | None = None
     """None if no base was requested."""
     edits: Edits = field(default_factory=Edits)
     """Edits of the change to its own rules."""
     problems: tuple[Problem, ...] = ()
+    """Remarks about files, settings and what could not be done."""
     judged: tuple[JudgedCriterion, ...] = ()
     """The agreement of judges with people, if a calibration is configured."""
     criterion_judges: tuple[CriterionJudge, ...] = ()

@@ -39,9 +39,11 @@ class GradedTrial:
 
     key: TrialKey
     failure: AgentFailure | None
+    """None if there is a conversation."""
     grades: Mapping[str, Grade]
     """Of every criterion by name, in the suite's order."""
     seconds: Seconds = 0.0
+    """The agent's time for its turns, over all attempts."""
     attempts: Count = 1
     tokens: Count | None = None
     """Reported by its model calls; None if none reported any."""
@@ -67,7 +69,9 @@ class JudgeUse:
     sides."""
 
     criterion: str
+    """Its name, or USER_SIMULATOR."""
     model: str
+    """As it is configured."""
     calls: Count = 0
     """Answered calls."""
     cached: Count = 0
@@ -109,6 +113,7 @@ class LoadedTool:
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """Each with type and default, by name."""
 
 
 @frozen_dataclass
@@ -124,7 +129,9 @@ class LoadedAgent:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Its own and its model's, as JSON."""
     tools: Mapping[str, LoadedTool] = field(default_factory=dict)
+    """By name."""
     sub_agents: tuple[str, ...] = ()
+    """Their names."""
 
 
 @frozen_dataclass
@@ -134,8 +141,11 @@ class AgentDescription:
     content. Each is empty if unknown."""
 
     agents: tuple[LoadedAgent, ...] = ()
+    """The agents as loaded; only google-adk reports them."""
     packages: Mapping[str, str] = field(default_factory=dict)
+    """The packages in its Python by name, with their versions."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """Its files by path, with 12 hex digits over the content."""
 
 
 @frozen_dataclass
@@ -161,6 +171,7 @@ class PlanPart:
     index: int = 0
     """From 1; 0: all parts, joined."""
     of: int
+    """The number of parts."""
     plan: tuple[Suite, ...] = ()
     """Every suite with all its cases; without content if it was read from a file."""
     homes: Mapping[CaseKey, int] = field(default_factory=dict)
@@ -184,10 +195,13 @@ class CriterionVerdict:
     value: float | None
     """The mean over the repeats that have a score, or None."""
     threshold: float | None
+    """None if it does not decide."""
     values: tuple[float | None, ...] = ()
     """One entry per repeat."""
     reason: Reason | None = None
+    """Why it has no score; None if it has one."""
     message: Wording = ""
+    """The same in words."""
 
 
 class ExemptionKind(enum.StrEnum):
@@ -217,10 +231,12 @@ class CaseVerdict:
     pass."""
 
     suite: str
+    """The key of its suite."""
     case_id: str
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: Wording = ""
+    """Why it has this kind, in words; "" for a plain pass."""
     second_kind: VerdictKind | None = None
     """A second kind, less important than `kind`."""
     exemption: Exemption | None = None
@@ -269,12 +285,15 @@ class Run:
     truncated: Wording = ""
     """The budget that ended the run early, in words."""
     seed: int = 0
+    """Of everything random."""
     started_at: str = ""
     """ISO 8601, UTC."""
     seconds: Seconds = 0.0
+    """The wall time of the run."""
     complete: bool = True
     """False: interrupted; cases without trials were not measured."""
     commit: str = ""
+    """Its full SHA; "" if unknown."""
     dirty: bool | None = None
     """True: files differed from the commit; None if unknown."""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -286,6 +305,7 @@ class Run:
     inputs: Mapping[str, str] = field(default_factory=dict)
     """By agent key: equal for agents with the same inputs."""
     models: frozenset[str] = frozenset()
+    """The models that answered the agents."""
     descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
     """By agent key."""
     part: PlanPart | None = None

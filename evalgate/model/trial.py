@@ -137,6 +137,7 @@ class AgentFailure:
     detail: str = ""
     """The end of the agent's own output (stderr or traceback), without secrets."""
     partial: tuple[Invocation, ...] = ()
+    """The turns before the failure."""
     retry_after_s: float | None = None
     """The wait in seconds that its provider asks for, if any."""
     trace: tuple[Json, ...] = field(default=(), compare=False)
@@ -182,7 +183,9 @@ class Trial:
     seconds: float = 0.0
     """The agent's time for its turns, over all attempts."""
     attempts: int = 1
+    """The number of times that it was tried."""
     agent: Mapping[str, str] | None = None
+    """What the worker reports of the agent, by name; None if it reported nothing."""
 
 
 @frozen_dataclass
@@ -191,6 +194,7 @@ class TrialView:
 
     case: Case
     actual: tuple[Invocation, ...]
+    """The turns of the conversation."""
     expected: tuple[Invocation, ...] | None
     """None for scenarios."""
     final_state: Json | None = None
@@ -251,6 +255,7 @@ class Opinion:
     label: str = ""
     """Empty if the reply could not be read; `text` then describes the error."""
     text: Wording = ""
+    """The judge's explanation."""
     cached: bool = False
     """True if the reply comes from the cache."""
 
@@ -262,7 +267,9 @@ class Finding:
     text: Wording
     turn: int | None = None
     label: str = ""
+    """The judge's answer, such as `valid`."""
     score: float | None = None
+    """The score of its subject, if it has one."""
     subject: Wording = ""
     """Its subject within the turn, such as a rubric or a sentence; empty: the whole turn."""
     opinions: tuple[Opinion, ...] = ()

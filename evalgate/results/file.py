@@ -398,6 +398,7 @@ def _open_list(fields: JsonObject, name: str) -> str:
 def _case_line(
     case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
 ) -> str:
+    """One case of a suite as a line, without defaults."""
     fields: JsonObject = {
         **_case_head(case),
         "fingerprint": run.fingerprints.get(verdict.key) or fingerprints.of_case(case),
@@ -416,11 +417,13 @@ def _case_line(
 
 
 def _case_head(case: Case) -> JsonObject:
+    """The fields of a case with or without results."""
     line = case.place.line if case.place else None
     return {"case_id": case.case_id, "line": line, "criteria": sorted(case.criteria or ())}
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
+    """A trial with its outcome as it was written."""
     entry = shapes.entry_of(
         TrialEntry,
         trial,
@@ -456,6 +459,7 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
 
 
 def _shard(shard: PlanPart, report: Report) -> Entry:
+    """The shard with the complete plan."""
     plan = [
         PlannedSuite.model_construct(
             **_suite_fields(suite, report),
@@ -474,6 +478,7 @@ def _shard(shard: PlanPart, report: Report) -> Entry:
 
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
+    """A criterion with its fingerprint and its judge's calibration."""
     calibrations = (
         _judged(judged)
         for judged in report.judged
@@ -490,6 +495,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
 
 
 def _judged(judged: JudgedCriterion) -> Any:
+    """The calibration of a criterion's judge."""
     calibration = judged.calibration
     if calibration is None:
         return JudgedEntry.model_construct(judge=judged.judge)
@@ -556,9 +562,11 @@ class Stored:
     run: Run
     outcomes: StoredOutcomes
     version: str
+    """The version of evalgate that wrote it."""
     criteria: Mapping[tuple[str, str], str]
     """Fingerprint of a criterion by suite key and name; grades with an equal one can be reused."""
     deviations: Deviations = OURS
+    """The rules by which it decided."""
     comparison: Comparison | None = None
     """As its run had it, without `base`; values computed from runs must be computed again."""
     edits: Edits = field(default_factory=Edits)
@@ -725,6 +733,7 @@ def _run(
 
 
 def _failure(outcome: JsonObject | None) -> AgentFailure | None:
+    """The failure in an outcome as it was written; None for a conversation."""
     if outcome is None or outcome.get("kind") == "transcript":
         return None
     parsed_outcome: Outcome = shapes.parse_outcome(outcome, agents_seen={})
@@ -732,6 +741,7 @@ def _failure(outcome: JsonObject | None) -> AgentFailure | None:
 
 
 def _suite(suite: Any) -> Suite:
+    """The suite of an entry, also of one without cases."""
     return Suite(
         key=suite.suite,
         eval_set=EvalSet(
@@ -749,6 +759,7 @@ def _suite(suite: Any) -> Suite:
 
 
 def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
+    """The case of an entry; without its content if the entry has none."""
     place = Place(suite, case.line)
     criteria = frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
@@ -765,6 +776,7 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
 
 
 def _part(results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]) -> PlanPart | None:
+    """The shard of the file, or the shards that it was merged from."""
     shard_entry = results_file.shard
     if shard_entry is None:
         homes = {key: case.shard for key, case in case_entries.items() if case.shard}

@@ -114,6 +114,7 @@ class PastRuns:
     """The last runs of the base branch, oldest first, and the outcomes of their cases."""
 
     runs: tuple[PastRun, ...] = ()
+    """The oldest first."""
     cases: tuple[CaseHistory, ...] = ()
 
     def by_case(self) -> dict[CaseKey, CaseHistory]:
@@ -133,6 +134,7 @@ class History:
     head: str = ""
     """The checked-out commit when it was opened."""
     store: BaselineFolder | None = None
+    """None if there is no store, or it cannot be used."""
     past: PastRuns | None = None
     """None if unknown: there is no store, or it is unreadable."""
     problems: tuple[Problem, ...] = ()
@@ -255,6 +257,7 @@ def open_history(settings: Settings, context: Context) -> History:
 
 
 def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
+    """An outcome of a base run for readers."""
     kind = VerdictKind.PASS if outcome.passes == outcome.runs else VerdictKind.FAIL
     text = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
     if not outcome.measured:
@@ -666,6 +669,7 @@ class BaselineFolder:
         return errors.unavailable(f"cannot use the folder of base results {self._folder}")
 
     def _runs(self) -> list[RunName]:
+        """The names of the stored runs, oldest first."""
         try:
             return parse_names(path.name for path in (self._folder / RUNS).iterdir())
         except FileNotFoundError:
@@ -673,6 +677,7 @@ class BaselineFolder:
 
     @contextmanager
     def _write_lock(self) -> Iterator[None]:
+        """One writer at a time."""
         lock = os.open(
             self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
         )

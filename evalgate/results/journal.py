@@ -291,6 +291,7 @@ class Journal:
     # --- the file --------------------------------------------------------------------------------
 
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
+        """Keep agents before the first trial that refers to them."""
         # the lock is held until it is written: no other thread's trial may precede the line that it
         # refers to
         with self._lock:
@@ -361,6 +362,7 @@ class Journal:
         return line
 
     def _read(self, place: _Line) -> JsonObject:
+        """The content of a trial's line."""
         document: JsonObject = _parsed(self._line(place))
         return document
 
@@ -393,6 +395,7 @@ class Journal:
         return True
 
     def _add_trial_line(self, place: _Line, line: JsonObject) -> None:
+        """Add a trial to the index. Raises an error if what it needs is damaged."""
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
             # the line of its agents is damaged: instructions are part of the trial
@@ -407,6 +410,7 @@ class Journal:
             self._trials[str(line["trial"])] = place
 
     def _add_inputs_line(self, line: JsonObject) -> None:
+        """Add an agent's answers."""
         agent = str(line["inputs"])
         environment = str(line["environment"])
         answers = line["answers"]
@@ -524,6 +528,7 @@ def not_written(path: Path, error: OSError) -> UnavailableError:
 
 
 def _changed(path: Path) -> UnavailableError:
+    """The error for a journal that somebody else writes to."""
     return UnavailableError(
         f"the journal {path} was changed during the run, by the agent or by another program",
         hint=f"Keep other programs out of {path.parent}, or set `output` to another folder. --resume recovers intact "
@@ -552,6 +557,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _value(content: bytes) -> JsonObject | None:
+    """The JSON object of a line; None if it is damaged."""
     try:
         document = _parsed(content)
     except (ValueError, RecursionError):

@@ -180,6 +180,7 @@ def _kept_run(
 
 
 def _make_folder(root: Path, commit: str, moment: datetime) -> Path:
+    """A new folder for a run. Raises OSError."""
     output.make_folder(root / RUNS)
     name = f"{moment.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
     for number in range(1, 1000):

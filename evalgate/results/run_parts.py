@@ -426,6 +426,7 @@ def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
 
 
 def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
+    """The base of all shards, with the oldest of their results."""
     sources = {origin.source for origin in origins}
     return BaseOrigin(
         source=sources.pop() if len(sources) == 1 else BaseSource.MIXED,
