@@ -44,7 +44,7 @@ def in_force(
     entries_of = partial(of_list, suites=suites, today=context.moment.date(), past=past)
     head_rules = head_settings.gate_file.quarantine
     base_settings = None if base is None else base.project.settings
-    if context.on_base_branch or (base is None and not context.is_pull_request):
+    if context.trigger.on_base_branch or (base is None and not context.trigger.is_pull_request):
         return entries_of(head_settings, None)
     if base is not None and base_settings is not None:
         cases, problems = entries_of(base_settings, base.project)
