@@ -24,7 +24,7 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-from evalgate.values import Environ, JsonObject, Log
+from evalgate.values import Environ, JsonObject, Log, grouped, member
 from .base import with_facts
 from .judged import JudgedOptions, Source, VertexOptions
 
@@ -131,18 +131,24 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     ]
     models = dict.fromkeys(model for _, _, model in judge_uses)
     reasons = Clients(defaults=defaults, environment=environ).missing(models)
-    names: dict[tuple[Place, str, bool], dict[str, None]] = {}
-    for suite, use, model in judge_uses:
-        if model in reasons:
-            place = use.place or Place(suite.key)
-            is_optional = use.is_compared and Need.VERTEX in use.needs
-            names.setdefault((place, reasons[model], is_optional), {})[f"`{use.name}`"] = None
+    names_by_reason = grouped(
+        (
+            (
+                use.place or Place(suite.key),
+                reasons[model],
+                use.is_compared and Need.VERTEX in use.needs,
+            ),
+            f"`{use.name}`",
+        )
+        for suite, use, model in judge_uses
+        if model in reasons
+    )
     hint = "In a workflow, set variables in the step's `env`. Or use recorded replies "
     hint += "(evalgate.yml: `judge: {replay: FILE}`), or set `skip-judged`."
     problems = []
-    for (place, reason, is_optional), listed_names in names.items():
+    for (place, reason, is_optional), names in names_by_reason.items():
         report = errors.warning if is_optional else errors.error
-        message = f"{words.listed(listed_names)} can never be measured: {reason}"
+        message = f"{words.listed(dict.fromkeys(names))} can never be measured: {reason}"
         problems.append(report("credentials-missing", message, place, hint))
     return problems
 
@@ -204,9 +210,5 @@ def _model(use: CriterionUse) -> str | None:
         return None
     if Need.VERTEX in use.needs and use.options.get("judge") != "llm":
         return f"{judges_models.EVALUATION}/{use.name}"
-    options = use.options.get("judge_model_options")
-    return (
-        str(options["judge_model"])
-        if isinstance(options, dict) and "judge_model" in options
-        else None
-    )
+    model = member(use.options.get("judge_model_options"), "judge_model")
+    return None if model is None else str(model)

@@ -50,8 +50,8 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
             free_names = [name for name in SimulatorWire.model_fields if name not in field_names]
-            hint = words.suggest(key, free_names)
-            hint = hint or f"known: {', '.join(SimulatorWire.model_fields)}"
+            known_names = ", ".join(SimulatorWire.model_fields)
+            hint = words.suggest(key, free_names) or f"known: {known_names}"
             spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
     wire = spot.validated(SimulatorWire, raw)
     if wire is None:

@@ -81,9 +81,9 @@ class _Cases:
         row = FORMATS.get(dialect)
         read_case = repair.read_case if row is None else row.read_case
         case = read_case(raw, spot, place=place)
-        if case is not None and dialect is not Dialect.FLAT_LIST:
-            case = self._with_unique_id(case, spot)
-        self.cases += filter(None, [case])
+        if case is not None:
+            is_turn = dialect is Dialect.FLAT_LIST
+            self.cases.append(case if is_turn else self._with_unique_id(case, spot))
 
     def _with_unique_id(self, case: Case, spot: Spot) -> Case:
         """The case, with a number after its id if another case has the same id. ADK runs both, but

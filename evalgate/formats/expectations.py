@@ -58,8 +58,7 @@ def change(
     old_turn = conversation[turn]
     calls = None
     path = _path_of(text, dialect, index, turn)
-    span = rewrite.find(text, path)
-    raw = None if span is None else span.value
+    raw = _value_at(text, path)
     values: dict[Path, Any] = {}
     # datasets expect an answer only of the last turn
     is_open = dialect is not Dialect.AGENTS_CLI or turn == len(conversation) - 1
@@ -199,14 +198,19 @@ def _path_of(text: str, dialect: Dialect, case: int, turn: int) -> Path:
     case_path = _case_path(text, case)
     if dialect is Dialect.AGENTS_CLI:
         return case_path
-    span = rewrite.find(text, case_path)
-    return (*case_path, _key(span and span.value, "conversation", "data") or "conversation", turn)
+    case_value = _value_at(text, case_path)
+    return (*case_path, _key(case_value, "conversation", "data") or "conversation", turn)
 
 
 def _case_path(text: str, index: int) -> Path:
     """The path of a case of `eval_cases`."""
-    top = rewrite.find(text, ())
-    return _key(top and top.value, "eval_cases") or "eval_cases", index
+    return _key(_value_at(text, ()), "eval_cases") or "eval_cases", index
+
+
+def _value_at(text: str, path: Path) -> Any:
+    """The value at a path; None if there is none."""
+    span = rewrite.find(text, path)
+    return span and span.value
 
 
 def _answer_values(turn: Any, answer: str, *, is_plain: bool) -> dict[Path, Any]:

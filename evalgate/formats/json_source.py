@@ -331,16 +331,11 @@ class Problems:
         for index, (kind, message, place, hint) in enumerate(self._findings):
             severity, code, _ = kind
             hidden_count = self._counts[kind] - _SHOWN[severity]
-            rest = f" (and in {words.counted(hidden_count, 'more place')})"
-            is_last = hidden_count > 0 and last_indexes[kind] == index
+            shown = message
+            if hidden_count > 0 and last_indexes[kind] == index:
+                shown = f"{message} (and in {words.counted(hidden_count, 'more place')})"
             problems.append(
-                Problem(
-                    severity=severity,
-                    code=code,
-                    message=f"{message}{rest}" if is_last else message,
-                    place=place,
-                    hint=hint,
-                )
+                Problem(severity=severity, code=code, message=shown, place=place, hint=hint)
             )
         return tuple(sorted(problems, key=_position))
 

@@ -251,10 +251,7 @@ class VotingPanel:
                     samples_by_request[position] += samples
                     if samples:
                         start_wave(position)
-        return tuple(
-            decide(sampled_request, samples)
-            for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
-        )
+        return tuple(map(decide, sampled_requests, samples_by_request))
 
     def _sample(self, sampled_request: SampledRequest, index: int) -> Sample:
         request = sampled_request.requests[index]

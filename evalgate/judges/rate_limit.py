@@ -317,11 +317,10 @@ class RateLimiters:
 
 def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters with the limits for judges in evalgate.yml."""
-    deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     limits = RateLimits(
         calls_at_once=defaults.calls_at_once,
         call_deadline_s=defaults.call_deadline,
-        deadline_s=deadline_s,
+        deadline_s=math.inf if defaults.deadline is None else defaults.deadline,
     )
     return RateLimiters(limits, clock)
 
