@@ -60,9 +60,8 @@ class _Cases:
         """Read the element at `path`; the first one decides the dialect. Every error in it is a
         problem."""
         place = self._problems.place_at(offset)
-        in_list = len(path) == 1
         dialect = Dialect.AGENTS_CLI if is_dataset_case(raw) else Dialect.ADK
-        if in_list:
+        if len(path) == 1:  # a list at the top
             dialect = self.dialect if path[-1] else _dialect_of_list(raw)
         if not path[-1]:  # a duplicate key starts over: the last one counts
             self.cases.clear()

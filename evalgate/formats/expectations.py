@@ -67,8 +67,9 @@ def change(
     if steps is not None:
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
         if not _same(old_turn, calls) and dialect is not Dialect.AGENTS_CLI:
-            is_old = dialect in OLD_LISTS
-            values |= _call_values(raw, calls, steps, old_turn.tool_calls, is_old=is_old)
+            values |= _call_values(
+                raw, calls, steps, old_turn.tool_calls, is_old=dialect in OLD_LISTS
+            )
     new_text: str | None = text
     for value_path, value in values.items():
         new_text = new_text and rewrite.put(new_text, (*path, *value_path), value)

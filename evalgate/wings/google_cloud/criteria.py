@@ -181,8 +181,9 @@ def grade_conversation_by_model(
     view: TrialView, *, ask: Inquiry, metric: str, properties: tuple[Rubric, ...]
 ) -> Grade:
     """The share of the properties that the judge model finds in the conversation."""
-    grade = rubrics.grade_conversation(view.actual, properties, rubric_type=metric, ask=ask)
-    return labelled(grade, ask)
+    return labelled(
+        rubrics.grade_conversation(view.actual, properties, rubric_type=metric, ask=ask), ask
+    )
 
 
 # --- metrics of agents-cli ------------------------------------------------------------------------
