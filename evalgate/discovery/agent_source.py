@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import os
 import re
 import warnings
 from collections import deque
@@ -214,20 +215,17 @@ def find_frameworks(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentU
 
     Left out: tests; agents that another agent calls or that guard it; agents of examples, if there
     are others."""
-    uses: dict[str, list[AgentUse]] = {}
+    uses: list[AgentUse] = []
     helper_calls: set[str] = set()
     for file, module in _parsed(files, graph, _framework_names()):
-        uses[file] = list(_made_in(file, module, graph))
-        helper_calls |= _agents_of_others(module, uses[file])
-    main_files = [file for file in uses if uses[file] and not is_example(file)]
-    yield from (
-        use
-        for file in main_files or uses
-        for use in uses[file]
-        if not any(
-            f".{use.options['call']}".endswith(f".{helper_call}") for helper_call in helper_calls
-        )
-    )
+        uses_of_module = list(_made_in(file, module, graph))
+        uses += uses_of_module
+        helper_calls |= _agents_of_others(module, uses_of_module)
+    helper_ends = tuple(f".{call}" for call in helper_calls)
+    main_uses = [use for use in uses if not is_example(place_of(use))]
+    for use in main_uses or uses:
+        if not f".{use.options['call']}".endswith(helper_ends):
+            yield use
 
 
 def is_example(place: str) -> bool:
@@ -235,20 +233,30 @@ def is_example(place: str) -> bool:
     return not EXAMPLE_FOLDERS.isdisjoint(re.split(r"[/.:]", place.lower()))
 
 
+def place_of(use: AgentUse) -> str:
+    """The path of an agent's folder or module, below the root."""
+    path = str(use.options.get("path", "."))
+    module = str(use.options.get("call", "")).partition(":")[0]
+    return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
+
+
 def _made_in(file: str, module: ast.Module, graph: ImportGraph) -> Iterator[AgentUse]:
     for driver in _drivers_of(file, graph):
         made_agents = _named(module, driver.makers)
         helpers = _helpers(module, made_agents)
-        root_names = [
-            name for name in made_agents if name not in helpers and "guardrail" not in name.lower()
-        ]
-        root_names = root_names or [*_factories(module, driver.makers)]
-        root_names = root_names or [*_named(module, driver.parts)]
+        root_names = (
+            [
+                name
+                for name in made_agents
+                if name not in helpers and "guardrail" not in name.lower()
+            ]
+            or [*_factories(module, driver.makers)]
+            or [*_named(module, driver.parts)]
+        )
         if root_names and any(map(_runs_at_import, module.body)):
-            root_names = [PROGRAM]
-        for name in root_names:
-            found_by = FIRST_ASKED if name == PROGRAM else ""
-            yield _use_of(file, name, graph, driver=driver.name, found_by=found_by)
+            yield _use_of(file, PROGRAM, graph, driver=driver.name, found_by=FIRST_ASKED)
+        else:
+            yield from (_use_of(file, name, graph, driver=driver.name) for name in root_names)
 
 
 def _drivers_of(file: str, graph: ImportGraph) -> list[AgentDriver]:

@@ -28,16 +28,16 @@ def code_files(root: Path) -> Iterator[str]:
 
     Left out: git-ignored files, git's own folder, `.env` files, environments, `node_modules`,
     caches, evaluation files and their criteria, and evalgate.yml."""
-    pending = [("", IgnoreRules())]
+    pending: list[tuple[str, IgnoreRules]] = [("", ())]
     for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None):
         for name, entry in entries.items():
             path = f"{prefix}{name}"
             if name in (".git", kept.FOLDER, *walk.SKIPPED_FOLDERS) or name.startswith(".env"):
                 continue
             if not walk.is_folder(entry):
-                if not is_evaluation_file(path) and not rules.is_ignored(path):
+                if not is_evaluation_file(path) and not walk.is_ignored(path, rules):
                     yield path
-            elif not rules.is_ignored(f"{path}/"):
+            elif not walk.is_ignored(f"{path}/", rules):
                 pending.append((f"{path}/", rules))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -21,7 +20,7 @@ from evalgate.model import (
 from evalgate.system import python_needs
 from evalgate.values import Json
 from . import agent_source, agents as discovery_agents
-from .agent_source import ImportGraph
+from .agent_source import ImportGraph, place_of
 from .agents import AgentFolders
 from .walk import Tree
 
@@ -88,7 +87,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     return sorted(
         uses,
         key=lambda use: (
-            agent_source.is_example(_place_of(use)),
+            agent_source.is_example(place_of(use)),
             not _is_declared(use, settings),
         ),
     )
@@ -104,17 +103,17 @@ MOST_RANKED = 20
 
 def _import_count(use: AgentUse, other_uses: Sequence[AgentUse], graph: ImportGraph) -> int:
     """The number of other agents' modules that an agent's module imports."""
-    places = {_place_of(other_use) for other_use in other_uses} - {_place_of(use)}
+    places = {place_of(other_use) for other_use in other_uses} - {place_of(use)}
     if not places or len(places) > MOST_RANKED:
         return 0
-    reached = graph.reached([f"{_place_of(use)}.py"])
+    reached = graph.reached([f"{place_of(use)}.py"])
     return len(places & {file.removesuffix(".py") for file in reached})
 
 
 def _is_declared(use: AgentUse, settings: Settings) -> bool:
     """True if the agent's requirements name its framework, or are unknown."""
     driver = agents.DRIVERS[use.driver]
-    needs = python_needs.nearest_needs(settings.root / _place_of(use), settings.root)
+    needs = python_needs.nearest_needs(settings.root / place_of(use), settings.root)
     text = "" if needs is None else needs.text.lower().replace("_", "-")
     names = {driver.name, *driver.modules}
     return not text or any(name.replace("_", "-") in text for name in names)
@@ -122,16 +121,9 @@ def _is_declared(use: AgentUse, settings: Settings) -> bool:
 
 def _is_below(use: AgentUse, settings: Settings) -> bool:
     """True if an agent lies below a path that the user named."""
-    file = (settings.root / _place_of(use)).resolve()
+    file = (settings.root / place_of(use)).resolve()
     places = [(settings.root / path).resolve() for path in settings.paths]
     return not places or any(file.is_relative_to(place) for place in places)
-
-
-def _place_of(use: AgentUse) -> str:
-    """The path of an agent's folder or module, below the root."""
-    path = str(use.options.get("path", "."))
-    module = str(use.options.get("call", "")).partition(":")[0]
-    return os.path.normpath(str(PurePosixPath(path, *module.split("."))))
 
 
 def no_agent() -> ConfigError:

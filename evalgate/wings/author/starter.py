@@ -185,14 +185,27 @@ def _variables_for(
     settings: Settings, project: Project, sources: Iterable[AgentSource]
 ) -> tuple[dict[str, str], dict[str, str], bool]:
     """The variables that the workflow sets for agents, and those for judges alone; and whether it
-    must sign in to Google Cloud."""
-    values = values_of(sources)
+    must sign in to Google Cloud. A value is a secret, unless an example has one; it is "" if the
+    sign-in step sets it."""
+    flag, _, location = workflows.VERTEX
+    samples: dict[str, str] = {}
+    for source in sources:
+        for name in needed_by(source):
+            sample = source.samples.get(name, "")
+            samples[name] = sample or (source.values.get(name, "") if name == location else "")
     judges = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in values or any(
+    uses_cloud = workflows.CREDENTIALS in samples or any(
         name.startswith("vertex") for name in judges
     )
-    if not uses_cloud:
-        values = {name: text or variables.secret(name) for name, text in values.items()}
+    values: dict[str, str] = {}
+    for name, sample in samples.items():
+        if uses_cloud and name in workflows.SIGN_IN_VARIABLES and not sample:
+            values[name] = ""
+        elif name == flag:
+            values[name] = '"true"'
+        else:
+            is_usable = _is_usable(name, sample)
+            values[name] = json.dumps(sample) if is_usable else variables.secret(name)
     keys = doctor.keys_of_judges(settings, project.suites)
     judge_values = {key: variables.secret(key) for key in keys if key not in values}
     return values, judge_values, uses_cloud
@@ -214,27 +227,6 @@ def needed_by(source: AgentSource) -> list[str]:
         if AgentVariables(environ={}, names=[name]).passes(name)
     )
     return sorted(name for name in candidates if not matches_any(name, variables.HARMLESS))
-
-
-def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
-    """The variables that agents need in a workflow, with their values: a secret, unless an example
-    has one."""
-    flag, _, location = workflows.VERTEX
-    variable_values = {}
-    for source in sources:
-        for name in needed_by(source):
-            sample = source.samples.get(name, "")
-            if name == location:
-                sample = sample or source.values.get(name, "")
-            if name in workflows.SIGN_IN_VARIABLES and not sample:
-                variable_values[name] = ""  # set by the sign-in step, if there is one
-            elif name == flag:
-                variable_values[name] = '"true"'
-            elif _is_usable(name, sample):
-                variable_values[name] = json.dumps(sample)
-            else:
-                variable_values[name] = variables.secret(name)
-    return variable_values
 
 
 def _is_usable(name: str, sample: str) -> bool:
@@ -309,6 +301,10 @@ def page_url(action: str, page: str) -> str:
 # --- evalgate.yml ---------------------------------------------------------------------------------
 
 
+EXAMPLE = AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
+"""The agent of a rule without a candidate."""
+
+
 def render_rules(
     settings: Settings, project: Project, action: str
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
@@ -329,9 +325,7 @@ def render_rules(
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
     for texts, (uses, keys) in _candidates(settings, unassigned_keys).items():
-        first_use = (
-            uses[0] if uses else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
-        )
+        first_use = next(iter(uses), EXAMPLE)
         chosen_uses.append(first_use)
         is_example = any(
             agent_source.is_example(str(option)) for option in first_use.options.values()
@@ -627,14 +621,13 @@ def needs_of(use: AgentUse, settings: Settings) -> Needs | None:
     return agents.needs_of(agents.with_defaults(use, settings), settings.root)
 
 
-def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
+def requirements_of(use: AgentUse, needs: Needs | None, settings: Settings) -> list[str] | None:
     """The requirements of an agent, as the option of this name lists them; None if they cannot be
-    extended: a lock decides, or a Python is named."""
-    driver = agents.DRIVERS[use.driver]
+    extended: a lock decides, or a Python is named. `needs`: those that it declares."""
     options = agents.with_defaults(use, settings).options
-    if not issubclass(driver.options, PythonOptions) or options.get("python"):
+    is_python = issubclass(agents.DRIVERS[use.driver].options, PythonOptions)
+    if not is_python or options.get("python"):
         return None
-    needs = needs_of(use, settings)
     if needs is None or needs.kind is NeedKind.NAMED:
         return [*options.get("requirements", ())]
     if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
@@ -653,8 +646,8 @@ def mended(
     values = made_up(failure.message)
     if values and state.keys().isdisjoint(values):
         return use, {**state, **values}
-    requirements = requirements_of(use, settings)
     needs = needs_of(use, settings)
+    requirements = requirements_of(use, needs, settings)
     if requirements is not None:
         addition = next(_additions(use, requirements, failure, settings, context), "")
         requirements = [*requirements, addition] if addition else None
