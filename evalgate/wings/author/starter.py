@@ -23,7 +23,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, agents as discovery_agents, candidates, dotenv
+from evalgate.discovery import agents as discovery_agents, candidates, dotenv
 from evalgate.discovery.agent_source import ImportGraph
 from evalgate.discovery.agents import AgentFolders
 from evalgate.discovery.project import Project
@@ -221,12 +221,12 @@ def needed_by(source: AgentSource) -> list[str]:
             names |= {*workflows.VERTEX, workflows.CREDENTIALS}
         elif is_google or not source.has_own_key:
             names |= {*doctor.keys_of(model)[:1]}
-    candidates = (
+    return sorted(
         name
         for name in names - source.sets.keys()
         if AgentVariables(environ={}, names=[name]).passes(name)
+        and not matches_any(name, variables.HARMLESS)
     )
-    return sorted(name for name in candidates if not matches_any(name, variables.HARMLESS))
 
 
 def _is_usable(name: str, sample: str) -> bool:
@@ -328,7 +328,7 @@ def render_rules(
         first_use = next(iter(uses), EXAMPLE)
         chosen_uses.append(first_use)
         is_example = any(
-            agent_source.is_example(str(option)) for option in first_use.options.values()
+            candidates.is_example(str(option)) for option in first_use.options.values()
         )
         undecided += keys if len(texts) != 1 or is_example else []
         if len(keys) > 1:
@@ -349,18 +349,18 @@ def _candidates(
     folders = AgentFolders(tree.agent_files, tree.read_source)
     files = discovery_agents.code_files(settings.root)
     graph = ImportGraph(discovery_agents.reader(settings.root))
-    framework_agents = list(agent_source.find_frameworks(files, graph))
+    framework_agents = list(candidates.find_frameworks(files, graph))
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
     for key in keys:
         found_agents = discovery_agents.find_agent(key, folders=folders)
-        candidates = framework_agents
+        uses = framework_agents
         if len(found_agents.folders) > 1:
-            candidates = [
+            uses = [
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
                 for path in found_agents.folders
             ]
         # the text is the comment of a candidate, and tells candidates apart
-        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
+        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in uses}
         groups.setdefault(tuple(uses_by_text), ([*uses_by_text.values()], []))[1].append(key)
     return groups
 
