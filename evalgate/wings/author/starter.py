@@ -31,7 +31,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import doctor, edit, prepare, workflows
+from evalgate.gate import doctor, edit, prepare
 from evalgate.github import forks
 from evalgate.judges import models
 from evalgate.judges.base import ADK_MODEL
@@ -60,8 +60,8 @@ from evalgate.values import (
 from . import source as author_source
 from .source import AgentSource
 
-WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
-ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
+WORKFLOW = f"{doctor.WORKFLOWS}/evalgate.yml"
+ACTION = f"{doctor.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
 
 BACKUP_SUFFIX = ".orig"
@@ -113,7 +113,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     action = action or publisher() or ACTION
     rules, chosen_uses, undecided = render_rules(settings, project, action)
     # a key here says more than an example
-    ignored_samples = workflows.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
+    ignored_samples = doctor.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
     sources = [
         author_source.of_agent(use, read_source, ignored_samples=ignored_samples)
         for use in (*known_uses, *chosen_uses)
@@ -133,7 +133,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         file = gate_file_of(settings.root)
         path = file.relative_to(top).as_posix()
         files[path] = _with_agents(rules, old_text=_text_of(file) or "")
-    steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
+    steps = (step for step in doctor.steps_of(top) if isinstance(step, doctor.GateStep))
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
@@ -187,19 +187,17 @@ def _variables_for(
     """The variables that the workflow sets for agents, and those for judges alone; and whether it
     must sign in to Google Cloud. A value is a secret, unless an example has one; it is "" if the
     sign-in step sets it."""
-    flag, _, location = workflows.VERTEX
+    flag, _, location = doctor.VERTEX
     samples: dict[str, str] = {}
     for source in sources:
         for name in needed_by(source):
             sample = source.samples.get(name, "")
             samples[name] = sample or (source.values.get(name, "") if name == location else "")
     judges = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in samples or any(
-        name.startswith("vertex") for name in judges
-    )
+    uses_cloud = doctor.CREDENTIALS in samples or any(name.startswith("vertex") for name in judges)
     values: dict[str, str] = {}
     for name, sample in samples.items():
-        if uses_cloud and name in workflows.SIGN_IN_VARIABLES and not sample:
+        if uses_cloud and name in doctor.SIGN_IN_VARIABLES and not sample:
             values[name] = ""
         elif name == flag:
             values[name] = '"true"'
@@ -214,11 +212,11 @@ def _variables_for(
 def needed_by(source: AgentSource) -> list[str]:
     """The variables that a workflow should give an agent: those of its models, and those that its
     source reads without a default."""
-    names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
+    names = {*source.needs, *([doctor.CREDENTIALS] if source.logs_in else [])}
     for model in source.models:
         is_google = models.parse_name(model).client == "gemini"
         if is_google and source.uses_vertex:
-            names |= {*workflows.VERTEX, workflows.CREDENTIALS}
+            names |= {*doctor.VERTEX, doctor.CREDENTIALS}
         elif is_google or not source.has_own_key:
             names |= {*doctor.keys_of(model)[:1]}
     return sorted(
@@ -255,7 +253,7 @@ def render_workflow(
     top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a key."""
     inputs = {
         "root": root and _scalar(root),
-        "env": ", ".join(filter(workflows.needs_naming, variable_values)),
+        "env": ", ".join(filter(doctor.needs_naming, variable_values)),
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
