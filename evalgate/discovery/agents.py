@@ -364,6 +364,18 @@ UNKNOWN = AgentUse(
 )
 """The agent of a suite without one. The error that is reported with it prevents its run."""
 
+
+def title(use: AgentUse) -> str:
+    """The driver and the name of an agent."""
+    driver = agents.DRIVERS.get(use.driver)
+    return f"{use.driver} {driver.label(use.options) if driver else ''}"
+
+
+def label(use: AgentUse) -> str:
+    """An agent in a few words: its driver, its name, and its origin."""
+    return f"{title(use)} ({use.found_by})" if use.found_by else title(use)
+
+
 CODES = frozenset(
     {"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"}
 )

@@ -228,11 +228,9 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     key = use.key
     project = state.project
     settings = project.settings
-    driver = agents.DRIVERS.get(use.driver)
-    found_by = f" ({use.found_by})" if use.found_by else ""
-    name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in state.agents:
-        yield Check("agent", f"{name}, checked for {state.agents[key]}")
+        title = discovery_agents.title(use)
+        yield Check("agent", f"{title}, checked for {state.agents[key]}")
         return
     agent_problems = [
         problem
@@ -250,7 +248,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if errors_in(agent_problems):  # no agent can be opened
         state.agents[key] = suite.key
         return
-    yield Check("agent", f"{name}{found_by}")
+    yield Check("agent", discovery_agents.label(use))
     try:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # reported for evalgate.yml

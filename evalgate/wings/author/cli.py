@@ -18,7 +18,7 @@ from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config.context import Audience
 from evalgate.config.settings import Settings
-from evalgate.discovery import candidates
+from evalgate.discovery import agents as discovery_agents, candidates
 from evalgate.errors import (
     ConfigError,
     ExitCode,
@@ -123,7 +123,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
-    cli.tell(f"agent: {starter.label(uses[0])}")
+    cli.tell(f"agent: {discovery_agents.label(uses[0])}")
     if len(uses) > 1:
         other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
         cli.tell(f"  (others by --agent: {other_agents})")

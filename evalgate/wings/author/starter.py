@@ -449,18 +449,19 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
     uninstallable: dict[Needs | str, AgentFailure] = {}
     for use in uses[:MOST_TRIED]:
         needs = needs_of(use, settings) or use.driver
-        if needs in uninstallable:
-            failures.append((use, uninstallable[needs]))
-            continue
-        try:
-            return _first_turn(use, {}, question, settings, context)
-        except AgentFailed as error:
-            failures.append((use, error.failure))
-            if not _is_before_turns(error.failure):
-                break
-            if error.failure.kind is FailureKind.INSTALL:
-                uninstallable[needs] = error.failure
-            context.say(f"{label(use)} does not start: {error.failure.message}")
+        is_new = needs not in uninstallable
+        outcome = (
+            _first_turn(use, {}, question, settings, context) if is_new else uninstallable[needs]
+        )
+        if isinstance(outcome, FirstTurn):
+            return outcome
+        failures.append((use, outcome))
+        if not _is_before_turns(outcome):
+            break
+        if outcome.kind is FailureKind.INSTALL:
+            uninstallable[needs] = outcome
+        if is_new:
+            context.say(f"{discovery_agents.label(use)} does not start: {outcome.message}")
     for index, (use, failure) in enumerate(failures[:MOST_MENDED]):
         attempt = mended(use, {}, failure, settings, context)
         while attempt is not None:
@@ -468,13 +469,14 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
             requirements = words.listed(mended_use.options.get("requirements", ()), limit=9)
             changes = [f"other requirements: {requirements}"] if requirements else []
             changes += [f"a made-up session state: {json.dumps(state)}"] if state else []
-            context.say(f"trying {label(use)} with {', and '.join(changes)}")
-            try:
-                return _first_turn(mended_use, state, question, settings, context)
-            except AgentFailed as error:
-                context.say(f"{label(use)} gave no answer: {error.failure.message}")
-                failures[index] = (use, error.failure)
-                attempt = mended(mended_use, state, error.failure, settings, context)
+            label = discovery_agents.label(use)
+            context.say(f"trying {label} with {', and '.join(changes)}")
+            outcome = _first_turn(mended_use, state, question, settings, context)
+            if isinstance(outcome, FirstTurn):
+                return outcome
+            context.say(f"{label} gave no answer: {outcome.message}")
+            failures[index] = (use, outcome)
+            attempt = mended(mended_use, state, outcome, settings, context)
         if not _is_before_turns(failures[index][1]):
             failures = [failures[index]]
             break
@@ -487,10 +489,13 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
 
 def _first_turn(
     use: AgentUse, state: Json, question: str, settings: Settings, context: Context
-) -> FirstTurn:
-    """The turn of an agent for the question, in a session with this state. Raises AgentFailed."""
+) -> FirstTurn | AgentFailure:
+    """The turn of an agent for the question, in a session with this state."""
     suite = candidates.suite_of(use, settings, state)
-    agent, turn = opening.ask_once(suite, question, settings, context)
+    try:
+        agent, turn = opening.ask_once(suite, question, settings, context)
+    except AgentFailed as error:
+        return error.failure
     assert turn is not None
     surroundings = agent.surroundings()
     source = author_source.of_agent(use, discovery_agents.reader(settings.root))
@@ -505,12 +510,6 @@ def _is_before_turns(failure: AgentFailure) -> bool:
 
 MOST_TRIED = 5
 MOST_MENDED = 2
-
-
-def label(use: AgentUse) -> str:
-    """An agent in a few words: its driver, its name, and its origin."""
-    found_by = f" ({use.found_by})" if use.found_by else ""
-    return f"{use.driver} {agents.DRIVERS[use.driver].label(use.options)}{found_by}"
 
 
 def argument(use: AgentUse) -> str:
