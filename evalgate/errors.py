@@ -59,9 +59,11 @@ class Place:
     """A position in the user's files; lines and columns count from 1."""
 
     file: str
+    """A POSIX path, relative to the root unless it lies outside."""
     line: int | None = None
     column: int | None = None
     json_path: str = ""
+    """The path of a value within its document, such as `$.suites[0].match`."""
 
     def below(self, folder: str) -> Place:
         """The same place, from the folder that `folder` is relative to."""
@@ -87,16 +89,15 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding about the user's files or inputs.
-
-    `code` is a stable kebab-case name (`unknown-criterion`), documented in docs/validate.md.
-    """
+    """One finding about the user's files or inputs."""
 
     severity: Severity
     code: str
+    """A stable kebab-case name (`unknown-criterion`), documented in docs/validate.md."""
     message: Wording
     place: Place | None = None
     hint: Wording = ""
+    """What to do, in as many lines as it takes."""
 
     def below(self, folder: str) -> Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""

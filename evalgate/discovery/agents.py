@@ -200,12 +200,13 @@ class AgentFolders:
 
 @frozen_dataclass
 class FoundAgents:
-    """The folders that may be meant: that of the agent, several candidates, or none. `found_by`:
-    how the agent was found; `sought`: what the candidates are candidates for."""
+    """The folders that may be meant: that of the agent, several candidates, or none."""
 
     folders: tuple[str, ...] = ()
     found_by: str = ""
+    """How the agent was found."""
     sought: str = ""
+    """What the candidates are candidates for."""
 
     @property
     def folder(self) -> str:

@@ -431,25 +431,24 @@ CODES = frozenset({"unknown-case", "selection-unmatched"})
 
 @frozen_dataclass
 class Selection:
-    """One selection of the user: its files, and the case ids that it is limited to (empty: all
-    cases).
-
-    `is_file`: it names one file exactly."""
+    """One selection of the user."""
 
     text: str
     keys: tuple[str, ...]
+    """Its files; at least one."""
     case_ids: tuple[str, ...] = ()
+    """The cases that it is limited to; empty: all cases."""
     is_file: bool = False
+    """It names one file exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files for selections; POSIX paths relative to the root.
-
-    `eval_files`: the evaluation files of the walk. Other files can be selected by their names."""
+    """The files for selections; POSIX paths relative to the root."""
 
     root: Path
     eval_files: tuple[str, ...]
+    """The evaluation files of the walk. Other files can be selected by their names."""
 
     def is_file(self, path: str) -> bool:
         """True if a path can be selected as a file, walked or not."""
