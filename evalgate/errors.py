@@ -65,10 +65,6 @@ class Place:
     json_path: str = ""
     """The path of a value within its document, such as `$.suites[0].match`."""
 
-    def below(self, folder: str) -> Place:
-        """The same place, from the folder that `folder` is relative to."""
-        return replace(self, file=below(folder, self.file))
-
     def __str__(self) -> str:
         text = self.file
         if self.line is not None:
@@ -101,7 +97,10 @@ class Problem:
 
     def below(self, folder: str) -> Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""
-        return self if self.place is None else replace(self, place=self.place.below(folder))
+        if self.place is None:
+            return self
+        place = replace(self.place, file=below(folder, self.place.file))
+        return replace(self, place=place)
 
     @property
     def text(self) -> str:

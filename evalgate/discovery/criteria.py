@@ -456,9 +456,10 @@ class CriteriaFinder:
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
+        found = (uses, reading.simulator)
         if errors_in(reading.problems):
-            pass
-        elif not uses:
+            return found
+        if not uses:
             message = "the config has no criteria, so every answer would pass"
             hint = f"Add criteria under `criteria`: {EXAMPLE}."
             self.problems.append(errors.error("asserts-nothing", message, place, hint))
@@ -468,7 +469,7 @@ class CriteriaFinder:
             message = f"every answer would pass: {names} {verb} informational"
             hint = "Add a criterion with a threshold."
             self.problems.append(errors.error("only-informational", message, place, hint))
-        return uses, reading.simulator
+        return found
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
