@@ -290,12 +290,10 @@ def run_gate(
     # its conversations cannot be read after the run
     def present(report: Report) -> None:
         folder = str(settings.root) if shows_links else ""
-        texts.append(
-            reports.render_terminal(
-                report, width=width, color=True, all_criteria=everything, folder=folder
-            )
+        text = reports.render_terminal(
+            report, width=width, color=True, all_criteria=everything, folder=folder
         )
-        texts.append(more(report))
+        texts.extend((text, more(report)))
 
     watcher = progress.watch(sys.stderr)
     context = prepare.make_context(

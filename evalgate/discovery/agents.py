@@ -330,19 +330,11 @@ def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[st
     if len(files) == 1:
         return files
     names = module.split(".")
-    depths = {
-        folder: max(
-            (
-                depth
-                for depth in range(1, len(names) + 1)
-                if folder.split("/")[-depth:] == names[:depth]
-            ),
-            default=0,
-        )
-        for folder in candidates
-    }
-    largest_depth = max(depths.values(), default=0)
-    return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
+    for depth in range(len(names), 0, -1):
+        folders = [folder for folder in candidates if folder.split("/")[-depth:] == names[:depth]]
+        if folders:
+            return folders
+    return []
 
 
 def _ancestors(key: str) -> Iterator[str]:
