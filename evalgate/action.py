@@ -317,11 +317,11 @@ def _run_gate(
             reproduce=load.render_command(settings, folder=links.folder),
         ),
         trigger=Trigger(
+            is_pull_request=events.is_of_change(environ),
             links=links,
             base=event.base_sha,
             token=token_of(environ),
             on_base_branch=event.on_default_branch,
-            is_pull_request=events.is_of_change(environ),
         ),
         opening=Opening(isolate=isolation.in_image()),
     )
