@@ -6,7 +6,6 @@ import ast
 import functools
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +17,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 from . import agent_source, walk
 from .walk import IgnoreRules, Tree
 
@@ -164,13 +163,11 @@ class AgentFolders:
         self.files = files
         self._read = read
         self.holds_agent = functools.cache(self._find_agent)
-        self._by_name: dict[str, list[str]] = defaultdict(list)
-        self._children: dict[str, list[str]] = defaultdict(list)
-        for folder in files:
-            if folder != ".":
-                above, _, name = folder.rpartition("/")
-                self._by_name[name].append(folder)
-                self._children[above or "."].append(folder)
+        inner_folders = [folder for folder in files if folder != "."]
+        self._by_name = grouped((folder.rpartition("/")[2], folder) for folder in inner_folders)
+        self._children = grouped(
+            (folder.rpartition("/")[0] or ".", folder) for folder in inner_folders
+        )
 
     def _find_agent(self, folder: str) -> bool:
         """True if the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
@@ -181,11 +178,11 @@ class AgentFolders:
 
     def with_name(self, name: str) -> list[str]:
         """The folders of this name that hold an agent."""
-        return [folder for folder in self._by_name[name] if self.holds_agent(folder)]
+        return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
 
     def below(self, folder: str) -> list[str]:
         """The direct subfolders of `folder` that hold an agent."""
-        return sorted(child for child in self._children[folder] if self.holds_agent(child))
+        return sorted(child for child in self._children.get(folder, ()) if self.holds_agent(child))
 
     @functools.cached_property
     def agents(self) -> list[str]:
