@@ -452,12 +452,12 @@ class CriteriaFinder:
         return self._found[name]
 
     def _check(self, reading: CriteriaReading, place: Place) -> Found:
-        """The checked criteria of a reading, and its simulated user."""
+        """The checked criteria of a reading, and its simulated user with its place."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
-        found = (uses, reading.simulator)
+        found = (uses, reading.simulator, reading.simulator_place)
         if errors_in(reading.problems):
             return found
         if not uses:
