@@ -36,6 +36,7 @@ from evalgate.model import (
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
+from evalgate.worker import errors
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -258,6 +259,11 @@ class Turns:
             trace=trace,
         )
         return AgentFailed(failure)
+
+
+def failure_of_status(status: int) -> FailureKind:
+    """The failure kind for an HTTP status other than success."""
+    return FailureKind(errors.kind_of_status(status) or errors.RAISED)
 
 
 MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]

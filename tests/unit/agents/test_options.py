@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
-from evalgate.agents.http import HttpOptions
 from evalgate.system.python_env import InstallSetup
+from evalgate.wings import http
+from evalgate.wings.http import HttpOptions
 
 
 @pytest.mark.parametrize(
