@@ -13,7 +13,7 @@ from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
 from evalgate.worker.pipe import present
-from . import adk, command, python, replay
+from . import adk, command, python
 from .base import AgentDriver
 from .pool import PythonOptions, environment_request
 
@@ -24,7 +24,6 @@ DRIVERS = Table(
         adk.AdkDriver(),
         python.PythonDriver(),
         command.CommandDriver(),
-        replay.ReplayDriver(),
     ),
 )
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.config.gate_file import RuleShape
+from evalgate.config.variables import AgentVariables
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -33,6 +34,7 @@ from evalgate.model import (
     TurnSetup,
     not_evaluated,
 )
+from evalgate.system import isolation
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
@@ -342,30 +344,39 @@ class AgentLimits:
     isolate_cases: bool = False
 
 
+Meeting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Entered while an agent starts for the first time; its exit waits until the agents of other sides
+have started too."""
+
+
 @frozen_dataclass
 class AgentSetting:
-    """The surroundings of an agent: the checkout `root` (an absolute path), its `world` and its
-    `limits`.
-
-    `world.environment`: the complete environment of the child, already reduced to allowed
-    variables. `seed`: for everything random in a trial. `inputs`: the absolute top of the checkout
-    whose inputs workers report; "": they report none. `tools`: answers the agent's tool calls;
-    None: its tools run. `trace`: record each turn in detail, if the driver can. `meeting`: entered
-    while the agent starts for the first time; its exit waits until the agents of other sides have
-    started too. `why_absent`: why a variable is not in the environment and what to do, in words
-    that follow a colon. `explain`: puts the reason first in a failure of a conversation that
-    seems to lack a variable."""
+    """The surroundings of an agent."""
 
     root: str
+    """The absolute path of the checkout."""
     world: InstallSetup
+    """Its environment is that of the child, already reduced to allowed variables."""
     limits: AgentLimits = AgentLimits()
     seed: int = 0
-    inputs: str = ""
+    """For everything random in a trial."""
     tools: ToolSource | None = None
+    """Answers the agent's tool calls; None: its tools run."""
     trace: bool = False
-    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
-    why_absent: Callable[[str], str] = "{} is not set".format
-    explain: Callable[[AgentFailure], AgentFailure] = lambda failure: failure
+    """Record each turn in detail, if the driver can."""
+    meeting: Meeting = nullcontext
+    variables: AgentVariables | None = None
+    """Those that the agent gets, to explain failures for lack of one; None: they are not."""
+
+    def top(self) -> str:
+        """The absolute top of the checkout, whose inputs workers report. To be asked before the
+        agent runs, since it could move the top."""
+        return str(isolation.top_of(Path(self.root)))
+
+    def why_absent(self, name: str) -> str:
+        """Why a variable is not in the environment, and what to do, in words that follow a
+        colon."""
+        return self.variables.why_absent(name) if self.variables else f"{name} is not set"
 
 
 class DriverOptions(RuleShape):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from evalgate import agents
@@ -30,7 +27,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system import git, isolation, python_env
+from evalgate.system import git, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
@@ -188,11 +185,9 @@ def _setting(
             isolate_cases=settings.isolation == "case",
         ),
         seed=settings.seed,
-        inputs=str(isolation.top_of(root)),
         trace=settings.trace,
         meeting=starting.wait,
-        why_absent=variables.why_absent,
-        explain=partial(explained, variables=variables),
+        variables=variables,
         tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
     )
 
@@ -252,81 +247,3 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
             for python_path in python_env.venv_pythons(folder, root)
         )
     return next(filter(Path.is_file, pythons), None)
-
-
-# --- failures because of a missing environment variable, and its reason ---
-
-MAY_LACK = frozenset(
-    {
-        FailureKind.START,
-        FailureKind.EXITED,
-        FailureKind.RAISED,
-        FailureKind.MODEL_ERROR,
-        FailureKind.UNAUTHORIZED,
-        FailureKind.UNREACHABLE,
-    }
-)
-DETAIL_READ = 4_000
-"""The number of characters at the end of an agent's output that are searched."""
-
-_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-_NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
-
-LITELLM = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
-LACKING = (
-    # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
-    # since Python 3.13
-    (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
-    (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
-    # os.getenv("NAME") without a default, in the traceback of an error about None
-    (re.compile(r"os\.(?:getenv|environ\.get)\(['\"](\w+)['\"]\)[^\n]*\n(?:[^\n]*\n){0,12}[^\n]*(?:NoneType|input_value=None)"),
-     ()),
-    # google-genai, from 1.0 on and since 1.70; LiteLLM
-    (re.compile(r"Missing key inputs argument|No API key was provided|Missing Gemini API key"), _GEMINI),
-    # google-auth, which google-genai also uses for Vertex AI
-    (re.compile(r"default credentials were not found|Could not automatically determine credentials"),
-     ("GOOGLE_APPLICATION_CREDENTIALS",)),
-    # openai and its client for Azure, also as LiteLLM and agent frameworks quote them
-    (re.compile(r"AZURE_OPENAI_API_KEY"), ("AZURE_OPENAI_API_KEY",)),
-    (re.compile(r"(?:api_key client option must be set|Missing credentials\.)[^\n]{0,200}OPENAI_API_KEY"),
-     ("OPENAI_API_KEY",)),
-    # anthropic; LiteLLM
-    (re.compile(r"Could not resolve authentication method[^\n]{0,80}auth_token|Missing Anthropic API Key"),
-     ("ANTHROPIC_API_KEY",)),
-    # boto3, which LiteLLM and Strands ask for Bedrock
-    (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
-    # LiteLLM sends an empty key to other providers, which reject it
-    (LITELLM, ()),
-    # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment
-    # variable DB_URL`
-    (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
-                r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
-    (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
-    # pydantic-settings, which reads the variable of a field in any case
-    (re.compile(r"validation errors? for \w*(?:Settings|Config)\w* (?P<field>\w+) Field required"), ()),
-)  # fmt: skip
-"""Messages about a missing variable, and the variables that would help (one is enough). A group is
-the variable's name or the provider's."""
-
-
-def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure, with the reason first if the agent seems to lack a variable."""
-    if failure.kind not in MAY_LACK:
-        return failure
-    output_end = failure.detail[-DETAIL_READ:]
-    if failure.kind not in (FailureKind.START, FailureKind.EXITED):
-        causes = (line for line in output_end.splitlines() if line.startswith("caused by "))
-        output_end = "\n".join(causes)
-    for text in (failure.message, output_end):
-        for pattern, names in LACKING:
-            match = pattern.search(text)
-            if match is None:
-                continue
-            is_provider = pattern is LITELLM
-            name = match[match.lastindex or 0]
-            name = name.upper() if is_provider or pattern.groupindex else name
-            missing_names = names or (f"{name}_API_KEY" if is_provider else name,)
-            if reason := variables.why_lacking(missing_names):
-                return replace(failure, message=f"{reason} ({failure.message})")
-            break  # the variable exists, so the failure has another cause
-    return failure

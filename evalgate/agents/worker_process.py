@@ -258,35 +258,53 @@ class Mailboxes:
 
 @frozen_dataclass
 class Launch:
-    """The start of a worker: command, absolute folder, complete environment, and the options of
-    `hello`. `about`: facts about its environment besides its own; `prefix`: the command that starts
-    it as another user; `inputs`: see `AgentSetting`, as a path that the worker can reach."""
+    """The start of a worker."""
 
     command: tuple[str, ...]
     cwd: str
+    """An absolute folder."""
     environment: Environ
+    """All variables of the process."""
     hello: Json = field(default_factory=dict)
+    """The options of its first message."""
     about: Mapping[str, str] = field(default_factory=dict)
+    """Facts about its environment besides its own."""
     prefix: tuple[str, ...] = ()
+    """The command that starts it as another user."""
     inputs: str = ""
-    start: Callable[..., Any] = Child  # what the worker runs in; behaves as a Child
+    """The top of the checkout whose inputs it reports, as it can reach it; "": it reports none."""
+    start: Callable[..., Any] = Child
+    """What it runs in; behaves as a Child."""
 
+    @classmethod
     def inside(
-        self, sandbox: Sandbox | None, *, overrides: Environ = MappingProxyType({})
+        cls,
+        sandbox: Sandbox | None,
+        *,
+        command: Sequence[str],
+        cwd: str,
+        environment: Environ,
+        inputs: str,
+        hello: Json = MappingProxyType({}),
+        about: Mapping[str, str] = MappingProxyType({}),
+        overrides: Environ = MappingProxyType({}),
     ) -> Launch:
-        """The launch as the sandbox's user, with all paths in its copy of the checkout. The
-        variables of `overrides` keep their values. Unchanged without a sandbox."""
-        if sandbox is None:
-            return self
-        placed = sandbox.placed
-        return replace(
-            self,
-            command=tuple(map(placed, self.command)),
-            hello=mapped_texts(self.hello, placed),
-            cwd=placed(self.cwd),
-            environment={**sandbox.environment(self.environment), **overrides},
-            prefix=sandbox.agent.prefix,
-            inputs=placed(self.inputs),
+        """The launch as the sandbox's user, with all paths in its copy of the checkout, but for the
+        values of `overrides`, which are further variables; None: as evalgate's own user."""
+        placed: Callable[[str], str] = str
+        prefix: tuple[str, ...] = ()
+        if sandbox is not None:
+            placed = sandbox.placed
+            prefix = sandbox.agent.prefix
+            environment = sandbox.environment(environment)
+        return cls(
+            command=tuple(map(placed, command)),
+            cwd=placed(cwd),
+            environment={**environment, **overrides},
+            hello=mapped_texts(hello, placed),
+            about=about,
+            prefix=prefix,
+            inputs=placed(inputs),
         )
 
 
