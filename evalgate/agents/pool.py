@@ -208,12 +208,10 @@ class Workers:
                 while True:
                     if self._end is not None:
                         raise AgentFailed(self._end)
-                    self._slots = [
-                        slot
-                        for slot in self._slots
-                        if slot.worker.failure is None or slot.conversations
-                    ]
                     healthy = [slot for slot in self._slots if slot.worker.failure is None]
+                    self._slots = [
+                        slot for slot in self._slots if slot in healthy or slot.conversations
+                    ]
                     for slot in healthy:
                         places = slot.capacity if is_alone else 1
                         if slot.conversations + places <= slot.capacity and not slot.is_retired:
@@ -286,12 +284,11 @@ class Workers:
         with self._launching:
             if self._end is not None:
                 raise AgentFailed(self._end)
-            if self._launch is None:
-                try:
-                    self._launch = self._launch_source()
-                except AgentFailed as error:
-                    self._end = self._end or error.failure
-                    raise
+            try:
+                self._launch = self._launch or self._launch_source()
+            except AgentFailed as error:
+                self._end = self._end or error.failure
+                raise
             return self._launch
 
 
@@ -535,15 +532,18 @@ def open_pool(
 ) -> WorkerPool:
     """The agent, whose Python is found or created on first use; see `prepare_launch`."""
 
-    top = setting.top()
-
-    def launch(kind: str) -> Launch:
-        return prepare_launch(kind, options, setting, hello=hello, framework=framework, inputs=top)
-
-    return WorkerPool(
-        partial(launch, kind),
+    prepare = partial(
+        prepare_launch,
+        options=options,
         setting=setting,
-        metrics=partial(launch, METRICS_WORKER),
+        hello=hello,
+        framework=framework,
+        inputs=setting.top(),
+    )
+    return WorkerPool(
+        partial(prepare, kind),
+        setting=setting,
+        metrics=partial(prepare, METRICS_WORKER),
         vouches_for_tools=vouches_for_tools,
     )
 
@@ -612,12 +612,8 @@ def _path_variables(python: str, environment: Environ) -> dict[str, str]:
     environment_folder = Path(python).parent.parent
     if not (environment_folder / "pyvenv.cfg").is_file():
         return {}
-    path = os.pathsep.join(
-        folder
-        for folder in (str(environment_folder / "bin"), environment.get("PATH", ""))
-        if folder
-    )
-    return {"PATH": path, "VIRTUAL_ENV": str(environment_folder)}
+    folders = filter(None, (str(environment_folder / "bin"), environment.get("PATH")))
+    return {"PATH": os.pathsep.join(folders), "VIRTUAL_ENV": str(environment_folder)}
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:

@@ -3,7 +3,6 @@ writes and those that it reads."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -63,13 +62,13 @@ class TurnTimings(WorkerWire):
     tool_s: Seconds = None
     calls: list[CallTime] = Field(default_factory=list)
 
-    def to_model(self) -> Timings:
-        """The timings as a value."""
+    def to_model(self, *, with_calls: bool) -> Timings:
+        """The timings as a value; `with_calls`: each interval, too."""
         return Timings(
             total_s=self.total_s,
             model_s=self.model_s,
             tool_s=self.tool_s,
-            calls=tuple(self.calls),
+            calls=tuple(self.calls) if with_calls else (),
         )
 
 
@@ -447,12 +446,10 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
     for index, turn in enumerate(evidence.actual):
         expected_rubrics = expected[index].rubrics if expected and index < len(expected) else ()
         rubrics = {
-            rubric.rubric_id: rubric
+            rubric.rubric_id: adk_shapes.rubric_json(rubric)
             for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)
         }
-        turns.append(
-            adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values())))
-        )
+        turns.append(adk_shapes.invocation_json(turn) | present(rubrics=[*rubrics.values()]))
     return {
         **message,
         "metric": {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import heapq
 import json
+import math
 import queue
 import signal
 import threading
@@ -14,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -563,9 +564,9 @@ class ToolCalls:
         self._tools.keep(call, tool_result)
         return None
 
-    def due_in(self) -> float | None:
-        """Seconds until the next answer is due; None if no answer is waiting."""
-        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
+    def due_in(self) -> float:
+        """Seconds until the next answer is due; infinite if no answer is waiting."""
+        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else math.inf
 
     def due(self) -> list[Json]:
         """Remove and return the answers whose time has come."""
@@ -691,12 +692,33 @@ class WorkerConversation(Turns):
                 )
             )
             while not isinstance(message, TurnEnd):
+                failure: AgentFailure | None = None
                 if isinstance(message, ToolCallMessage):
-                    self._fail_with(self._tools.ask(message))
+                    failure = self._tools.ask(message)
                 elif isinstance(message, ToolResultMessage):
-                    self._fail_with(self._tools.add_result(message))
+                    failure = self._tools.add_result(message)
+                if failure is not None:
+                    # an agent that waits for the refusal of a call can then continue
+                    self._restart_clock()
+                    self._answer_calls()
+                    raise self._failed(failure)
                 message = self._next_message()
-        invocation = self._invocation(user_content, message, time.monotonic() - start_time)
+        is_detailed = self._case.ces is not None or self._box.hear is not None
+        timings = Timings(total_s=time.monotonic() - start_time)
+        if message.timings is not None:
+            timings = message.timings.to_model(with_calls=is_detailed)
+        invocation = adk_shapes.turn_of_steps(
+            user_content,
+            self._steps,
+            invocation_id=message.invocation_id,
+            agents=tuple(agent.to_model() for agent in message.agents),
+            timings=timings,
+            trace=self._trace(),
+            model_calls=tuple(
+                (call.usage_metadata.to_model(), call.model_version) for call in message.model_calls
+            ),
+            state=message.state if is_detailed else None,
+        )
         self.done.append(invocation)
         return invocation
 
@@ -717,25 +739,6 @@ class WorkerConversation(Turns):
             text = f"the case sets {subject} for this turn, which this agent does not accept (docs/agent-protocol.md)"
             raise self._failed(FailureKind.PROTOCOL.failure(text))
         return state
-
-    def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
-        """The turn, from its steps and its end message. `seconds`: its duration, if the worker
-        measured none."""
-        model_calls = tuple(
-            (call.usage_metadata.to_model(), call.model_version) for call in end.model_calls
-        )
-        is_detailed = self._case.ces is not None or self._box.hear is not None
-        timings = end.timings.to_model() if end.timings else Timings(total_s=seconds)
-        return adk_shapes.turn_of_steps(
-            user_content,
-            self._steps,
-            invocation_id=end.invocation_id,
-            agents=tuple(agent.to_model() for agent in end.agents),
-            timings=timings if is_detailed else replace(timings, calls=()),
-            trace=self._trace(),
-            model_calls=model_calls,
-            state=end.state if is_detailed else None,
-        )
 
     def finish(self) -> Json | None:
         """End the session. Returns its final state, if reported. Raises AgentFailed."""
@@ -771,18 +774,19 @@ class WorkerConversation(Turns):
     def _say(self, message: Json) -> None:
         self._worker.send(message, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
+    def _answer_calls(self) -> None:
+        """Send the answers of tool calls whose time has come."""
+        for answer in self._tools.due():
+            self._say(answer)
+
     def _next_message(self) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
-            for answer in self._tools.due():
-                self._say(answer)
+            self._answer_calls()
             remaining_s = max(self._deadline - time.monotonic(), 0.0)
-            due_in_s = self._tools.due_in()
             try:
-                steps, mail = self._box.mail.get(
-                    timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
-                )
+                steps, mail = self._box.mail.get(timeout=min(remaining_s, self._tools.due_in()))
             except queue.Empty:
                 if time.monotonic() >= self._deadline:
                     self._take(self._box.steps)
@@ -820,15 +824,6 @@ class WorkerConversation(Turns):
                         failure = FailureKind.PROTOCOL.failure(f"the agent sent {problem}")
                         raise self._failed(failure)
                 self._steps.append(event)
-
-    def _fail_with(self, failure: AgentFailure | None) -> None:
-        """Raise AgentFailed if there is a failure. First send the refusal of the call, because an
-        agent that waits for its answer can then continue."""
-        if failure is not None:
-            self._restart_clock()
-            for answer in self._tools.due():
-                self._say(answer)
-            raise self._failed(failure)
 
     def _trace(self) -> tuple[Json, ...]:
         """The trace of this turn so far."""
