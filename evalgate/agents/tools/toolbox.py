@@ -14,7 +14,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -393,11 +392,12 @@ RuleName = tuple[str, int]
 
 
 class MockRules:
-    """The mock file in one conversation; counts the answers of each rule."""
+    """The rules of a mock file or of a case in one conversation; counts the answers of each.
+    `draws`: a text that its random numbers depend on."""
 
-    def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
+    def __init__(self, mocks: MockFile, *, draws: str) -> None:
         self._mocks = mocks
-        self._draw_prefix = f"{seed}:{key}"
+        self.draws = draws
         self._served: Counter[RuleName] = Counter()
 
     def answer(self, call: PendingCall, *, nth: int) -> CallAnswer | None:
@@ -407,7 +407,7 @@ class MockRules:
                 continue
             if not rule.match(call.args):
                 continue
-            draw_name = f"{self._draw_prefix}:{name}:{args_text(call.args)}:{nth}"
+            draw_name = f"{self.draws}:{name}:{args_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{draw_name}:holds") >= rule.probability:
                 continue
             self._served[name] += 1
@@ -433,12 +433,13 @@ def chance(text: str) -> float:
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
-    `entries`: the calls in the cassette `cassette`; None if it is missing. `keep`: receives the
-    recorded calls at the end of the conversation. `redact`: removes secrets from texts.
-    `turn_rules`: the case's rules for the tools of a turn, which come first."""
+    `rules`: of the mock file; those of the case for the turn come first. `entries`: the calls in
+    the cassette `cassette`; None if it is missing. `keep`: receives the recorded calls at the end
+    of the conversation. `redact`: removes secrets from texts."""
 
     def __init__(
         self,
+        case: Case,
         *,
         mode: ToolMode,
         rules: MockRules,
@@ -446,10 +447,9 @@ class ConversationTools:
         cassette: str,
         keep: Callable[[Calls], None],
         redact: Redactor,
-        turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
         self.is_optional = mode is ToolMode.LIVE
-        self._turn_rules = turn_rules
+        self._case = case
         self._case_rules: MockRules | None = None
         self._setup = TurnSetup()
         self._mode = mode
@@ -465,11 +465,12 @@ class ConversationTools:
 
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
-        if self._turn_rules is not None:
-            setup, rules = self._turn_rules(number)
-            if setup is not self._setup:  # a scenario has the same rules for all of its turns
-                self._setup = setup
-                self._case_rules = rules
+        setup = self._case.setup_of(number)
+        if setup is not self._setup:  # a scenario has the same rules for all of its turns
+            self._setup = setup
+            tools = {name: list(rules) for name, rules in setup.tools.items()}
+            mocks = MockFile.model_validate({"tools": tools})
+            self._case_rules = MockRules(mocks, draws=self._rules.draws)
 
     def answer(self, call: PendingCall) -> CallAnswer:
         """See agents.base.TrialTools."""
@@ -570,7 +571,7 @@ class Toolbox:
         self._recorded: dict[CaseKey, dict[TrialKey, Calls]] = {}
         self._earlier_calls: dict[CaseKey, Calls] = {}
 
-    def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
+    def open(self, key: TrialKey, case: Case) -> ConversationTools:
         """The tools of one trial."""
         name = file_of(self._rule.cassettes, key.suite, key.case_id)
         entries = None
@@ -580,23 +581,14 @@ class Toolbox:
             known_groups = [group for group in groups if group is not None]
             entries = merge(*known_groups) if known_groups else None
         return ConversationTools(
+            case,
             mode=self.mode,
-            rules=MockRules(self._mocks, key=key, seed=self._settings.seed),
+            rules=MockRules(self._mocks, draws=f"{self._settings.seed}:{key}"),
             entries=entries,
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            turn_rules=partial(self._case_rules, key, case)
-            if case is not None and case.setups
-            else None,
         )
-
-    def _case_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
-        setup = case.setup_of(turn)
-        rules = MockFile.model_validate(
-            {"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}}
-        )
-        return setup, MockRules(rules, key=key, seed=self._settings.seed)
 
     def _keep(self, key: TrialKey, name: str, entries: Calls) -> None:
         case = key.case
