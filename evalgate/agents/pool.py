@@ -92,12 +92,15 @@ class CommonStart:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A worker and the number of its conversations. `is_retired`: it gets no new ones."""
+    """A worker and its conversations."""
 
     worker: Worker
     capacity: int
+    """The most conversations at once."""
     conversations: int
+    """The number of those that are open."""
     is_retired: bool = False
+    """It gets no new ones."""
 
 
 class Workers:

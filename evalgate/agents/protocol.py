@@ -55,11 +55,13 @@ class SessionWire(WorkerWire):
 
 
 class TurnTimings(WorkerWire):
-    """Seconds of wall time of a turn."""
+    """Wall times of a turn."""
 
     total_s: Duration
     model_s: Seconds = None
+    """Seconds in which a model was asked; None: unknown."""
     tool_s: Seconds = None
+    """Further seconds in which a tool ran; None: unknown."""
     calls: list[CallTime] = Field(default_factory=list)
 
     def to_model(self, *, with_calls: bool) -> Timings:
@@ -85,24 +87,29 @@ class TurnEnd(SessionWire):
     type: Literal["turn_end"]
     timings: TurnTimings | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
+    """Instructions and tools of the agents that called a model."""
     model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""
     state: JsonObject | None = None
+    """The session's state, if `start` asked for it or the turn is live."""
 
 
 class Ready(WorkerWire):
-    """Answer to hello. `tools`: the worker asks before it runs a tool. `history`: it accepts
-    `history` in `start`, and `state` and `agent` in `turn`. `description`: see `description_of`.
-    `surroundings`: see `base.Surroundings`."""
+    """Answer to hello."""
 
     type: Literal["ready"]
     protocol: int
     about: dict[str, str] = Field(default_factory=dict)
+    """Framework, versions and interpreter."""
     sessions: int = Field(default=1, ge=1)
+    """The most conversations at once."""
     tools: bool = False
+    """The worker asks before it runs a tool."""
     description: Any = None
+    """See `description_of`."""
     surroundings: Surroundings | None = None
     history: bool = False
+    """It accepts `history` in `start`, and `state` and `agent` in `turn`."""
 
 
 class Fatal(WorkerWire):
@@ -121,14 +128,17 @@ class Started(SessionWire):
 
 
 class EventMessage(EventWire):
-    """One step of the agent. `partial`: a piece of a text that a later step holds completely."""
+    """One step of the agent."""
 
     type: Literal["event"]
     session: str
     author: str = ""
     final: bool = False
+    """It is an answer to the user."""
     partial: bool = False
+    """A piece of a text that a later step holds completely."""
     at: Seconds = None
+    """Since the start of the turn; None: unknown."""
 
     def step(self) -> StepEvent:
         """The step as a value."""
@@ -136,22 +146,23 @@ class EventMessage(EventWire):
 
 
 class TraceMessage(SessionWire):
-    """A part of the turn's trace: fields of the entry `number`, counted from 0. They are new, or
-    replace fields that were sent before."""
+    """A part of the turn's trace."""
 
     type: Literal["trace"]
     number: int = Field(ge=0)
+    """Of the entry, counted from 0."""
     entry: JsonObject
+    """Fields that are new, or replace those that were sent before."""
 
 
 class ArtifactMessage(SessionWire):
-    """A file that the agent saved in a live turn: google.genai's Part as JSON; None if it is too
-    large."""
+    """A file that the agent saved in a live turn."""
 
     type: Literal["artifact"]
     name: str
     version: int = 0
     part: JsonObject | None = None
+    """google.genai's Part; None if it is too large."""
 
 
 class TurnFailed(SessionWire):
@@ -161,8 +172,11 @@ class TurnFailed(SessionWire):
     kind: str = FailureKind.RAISED.value
     message: str
     detail: str = ""
+    """A traceback, or the like."""
     code: int | None = None
+    """The HTTP status of the service that failed."""
     retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Seconds that the service asked to wait."""
 
 
 class EndedMessage(SessionWire):
@@ -173,12 +187,13 @@ class EndedMessage(SessionWire):
 
 
 class Stalled(SessionWire):
-    """This session has kept the worker from all others for `seconds` so far. `where`: the running
-    code."""
+    """This session has kept the worker from all others."""
 
     type: Literal["stalled"]
     seconds: Duration
+    """So far."""
     where: str = ""
+    """The running code."""
 
 
 class Resumed(WorkerWire):
@@ -189,25 +204,28 @@ class Resumed(WorkerWire):
 
 class InputsMessage(WorkerWire):
     """The questions that the worker asked about the checkout since its last report; see
-    `evalgate.system.inputs`. `opaque`: it started a child process, or loaded a library, that
-    reports no questions."""
+    `evalgate.system.inputs`."""
 
     type: Literal["inputs"]
     questions: list[str] = Field(default_factory=list)
     opaque: bool = False
+    """It started a child process, or loaded a library, that reports no questions."""
 
 
 class MetricResult(WorkerWire):
-    """Answer to metric. `explanation`: the text that a metric of agents-cli returns with its
-    score."""
+    """Answer to metric."""
 
     type: Literal["metric_result"]
     id: str
     score: float | None = None
     status: str | None = None
+    """`passed`, `failed`, `not_evaluated`; None: the threshold decides."""
     turns: list[float | None] = Field(default_factory=list)
+    """The score of each turn, if the metric has them."""
     error: str | None = None
+    """The reason why there is no answer."""
     explanation: str = ""
+    """The text that a metric of agents-cli returns with its score."""
 
     def grade(self, code: str) -> Grade:
         """The grade by the metric `code`. A metric that returns NOT_EVALUATED and no score
@@ -238,11 +256,11 @@ def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAIL
 
 
 class ToolCallMessage(SessionWire):
-    """A tool is about to run, and waits for an answer. `call`: the id of the call, unique in its
-    session."""
+    """A tool is about to run, and waits for an answer."""
 
     type: Literal["tool_call"]
     call: str
+    """The id of the call, unique in its session."""
     name: str
     args: JsonObject = Field(default_factory=dict)
     kind: CallKind = CallKind.TOOL

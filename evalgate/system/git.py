@@ -194,15 +194,15 @@ def parse_complaint(words: str) -> Complaint:
 
 @frozen_dataclass
 class Git:
-    """The configuration of git: its environment without GIT_CONFIG_*, its settings, and the secrets
-    that errors must not show.
-
-    Git gets `settings` only by its environment, so that neither a process list nor a file shows a
-    token."""
+    """The configuration of git."""
 
     environment: Environ
+    """Without GIT_CONFIG_*."""
     settings: Settings = ()
+    """Git gets them only by its environment, so that neither a process list nor a file shows a
+    token."""
     secrets: Sequence[str] = field(default=(), repr=False)
+    """What errors must not show."""
 
     def run(
         self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
@@ -253,25 +253,26 @@ def is_full_sha(text: str) -> bool:
 
 @frozen_dataclass
 class UserRepository:
-    """A user's repository.
-
-    `git_dir`: of this working tree; `common_dir`: the one with objects and branches (they differ in
-    a linked working tree)."""
+    """A user's repository."""
 
     working_tree: Path
     git_dir: Path
+    """Of this working tree."""
     common_dir: Path
+    """The one with objects and branches, which differs in a linked working tree."""
 
 
 @frozen_dataclass
 class Remote:
-    """The remote of a repository. `headers`: credentials that actions/checkout left, as git
-    settings."""
+    """The remote of a repository."""
 
     name: str = ""
-    url: str = field(default="", repr=False)  # may contain a password
+    url: str = field(default="", repr=False)
+    """It may contain a password."""
     headers: tuple[Setting, ...] = field(default=(), repr=False)
+    """Credentials that actions/checkout left."""
     partial: tuple[Setting, ...] = ()
+    """That make it the source of objects that a partial clone lacks."""
 
 
 def find_source(root: Path) -> UserRepository:
@@ -502,19 +503,21 @@ GITHUB = "https://github.com"
 
 @frozen_dataclass
 class Repository:
-    """The repository that is asked for commits, and that they are fetched into.
-
-    `prefix`: the path of evalgate's root below the top of the working tree, "" for the top itself;
-    `folder`: private, removed at the end; `ways`: settings for the remote, tried in order."""
+    """The repository that is asked for commits, and that they are fetched into."""
 
     prefix: str
+    """The path of evalgate's root below the top of the working tree; "" for the top itself."""
     source: UserRepository
     folder: Path
+    """Private, removed at the end."""
     git_dir: Path
+    """The bare repository in it."""
     remote: Remote
     head: str
+    """The checked-out commit; "" on a branch without any."""
     git: Git
     ways: tuple[Settings, ...] = field(default=(), repr=False)
+    """Settings for the remote, tried in order."""
 
     def run(self, *arguments: str) -> str:
         """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises

@@ -105,12 +105,13 @@ class NotPossible(UnavailableError):  # noqa: N818 - the name of the fault
 
 @frozen_dataclass
 class Account:
-    """A user for foreign code only. `home` is its own; `prefix` starts a command as this user."""
+    """A user for foreign code only."""
 
     uid: int
     gid: int
     home: Path
     prefix: tuple[str, ...]
+    """Starts a command as this user."""
 
 
 class Sandbox:

@@ -326,9 +326,10 @@ class ChildClosed(Exception):  # noqa: N818 - the name of an outcome
 
 @frozen_dataclass
 class Ended:
-    """The end of a child: its exit code, or minus the signal."""
+    """The end of a child."""
 
     returncode: int
+    """Its exit code, or minus the signal."""
 
     @property
     def signal(self) -> int | None:
@@ -567,12 +568,12 @@ WATCH_S = 1.0
 
 @frozen_dataclass
 class Finished(Ended):
-    """The end of a one-shot child, with the tails of its output. `timed_out`: it was ended by
-    us."""
+    """The end of a one-shot child, with the tails of its output."""
 
     stdout: Tail
     stderr: Tail
     timed_out: bool
+    """It was ended by us."""
 
 
 def run_to_end(

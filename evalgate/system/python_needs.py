@@ -63,20 +63,21 @@ class NeedKind(enum.StrEnum):
 
 @frozen_dataclass
 class Needs:
-    """The needs to install. `root`: the checkout's; `folder`: base of its relative paths; `files`,
-    `specifiers`: the needs.
-
-    `extras` and `groups`: parts of the project that are installed as well, if possible. `text`:
-    everything that decides the outcome, to be hashed."""
+    """The needs to install: files and specifiers."""
 
     kind: NeedKind
     root: Path
+    """The checkout's."""
     folder: Path
+    """The base of its relative paths."""
     files: tuple[Path, ...]
     specifiers: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
+    """Parts of the project that are installed as well, if possible."""
     groups: tuple[str, ...] = ()
+    """As extras."""
     text: str = ""
+    """Everything that decides the outcome, to be hashed."""
 
     @property
     def import_roots(self) -> tuple[str, ...]:
@@ -109,13 +110,14 @@ class Needs:
 
 @frozen_dataclass
 class PythonRule:
-    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their `source` in words.
-
-    A pin (`.python-version`) is the author's version; installers enforce the other rules."""
+    """Versions of Python that fit."""
 
     specifier: str
+    """As `>=3.10,<3.13`."""
     source: str
+    """The place that has the rule, in words."""
     is_pin: bool = False
+    """It is the author's version (`.python-version`); installers enforce the other rules."""
 
 
 def packages_python(text: str) -> str:

@@ -58,14 +58,15 @@ EVALUATION_PATTERNS = ("*.evalset.json", "*.test.json", "test_config.json")
 
 @frozen_dataclass
 class Record:
-    """A recording of a case: its file, and the id of its evaluation set if it has one.
-
-    `transcript`: None if it is invalid; `problem` is the reason."""
+    """A recording of a case."""
 
     path: Path
     eval_set_id: str | None
+    """The id of its evaluation set, if it has one."""
     transcript: Transcript | None
+    """None if it is invalid."""
     problem: str = ""
+    """The reason why it is invalid."""
 
 
 class RecordedCases:

@@ -281,12 +281,11 @@ def _user_frame(frame: FrameType | None) -> str:
 
 
 class Session(Protocol):
-    """One conversation with the agent.
-
-    `live`: somebody watches the turn, so pieces of texts (`partial` events), traces and files are
-    sent, too."""
+    """One conversation with the agent."""
 
     live: bool
+    """Somebody watches the turn, so pieces of texts (`partial` events), traces and files are sent,
+    too."""
 
     async def turn(self, content: Message, emit: Emit) -> Message:
         """Run a turn. Every event and every `trace` message goes to `emit`. Returns the fields of
@@ -306,14 +305,15 @@ def variables() -> list[str]:
 
 
 class Host(Protocol):
-    """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric` messages).
-
-    `asks`: its tools can be intercepted. The sessions of a host that `takes_history` have `set`.
-    Both are known after `load`."""
+    """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric`
+    messages)."""
 
     sessions: int = 16
+    """The most conversations at once."""
     asks: bool = False
+    """Its tools can be intercepted; known after `load`."""
     takes_history: bool = False
+    """Its sessions have `set`, and begin with earlier turns; known after `load`."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Returns its framework with its version, and its name. Raises

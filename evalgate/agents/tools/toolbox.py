@@ -185,11 +185,12 @@ CallKey: TypeAlias = tuple[str, str, int]
 
 
 class RecordedCall(ToolReply, ToolFile):
-    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
+    """One recorded call."""
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
+    """Counts the calls of this tool with these arguments from 1."""
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
@@ -282,28 +283,31 @@ Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_
 
 
 class Latency(ToolFile):
-    """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
+    """The delay of an answer."""
 
     seconds: Delay = 0.0
     jitter: Delay = 0.0
+    """The most further seconds, by the run's seed."""
 
 
 class MockRule(ToolReply, ToolFile):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
-    answers.
-
-    `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
-    arguments satisfy these matchers. `times`: the most calls that it answers in a conversation.
-    `probability`: of the rule, by the run's seed."""
+    answers."""
 
     args: JsonObject = Field(default_factory=dict)
+    """These arguments have these values."""
     where: dict[str, Matcher] = Field(default_factory=dict)
+    """These arguments satisfy these matchers."""
     exact: bool = False
+    """There are no other arguments."""
     times: int | None = Field(default=None, ge=1)
+    """The most calls that it answers in a conversation; None: all."""
     probability: float = Field(default=1.0, ge=0, le=1)
+    """Of the rule, by the run's seed."""
     latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
     error: Annotated[ToolError | None, short_form("message", str)] = None
     run: Literal[True] | None = None
+    """The tool runs."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
@@ -329,9 +333,10 @@ class MockRule(ToolReply, ToolFile):
 
 
 class MockFile(ToolFile):
-    """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
+    """The whole file."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
+    """The rules by tool; `*` and `?` in a tool's name match any text."""
 
     @model_validator(mode="before")
     @classmethod
@@ -351,6 +356,7 @@ class MockReading:
 
     mocks: MockFile = dataclasses.field(default_factory=MockFile)
     places: dict[str, Place] = dataclasses.field(default_factory=dict)
+    """By tool."""
     problems: tuple[Problem, ...] = ()
 
 
