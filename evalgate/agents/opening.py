@@ -33,6 +33,7 @@ from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ, grouped
+from . import toolbox
 from .base import (
     Agent,
     AgentFailed,
@@ -42,7 +43,6 @@ from .base import (
     folder_of,
 )
 from .pool import CommonStart, PythonOptions
-from .tools import toolbox
 
 TRIALS_WORTH_A_WORKER = 32
 """The number of trials per worker. Starting a worker costs seconds of imports, and a conversation

@@ -15,7 +15,7 @@ from evalgate.agents.base import (
     ToolMode,
     ToolReply,
 )
-from evalgate.agents.tools.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
+from evalgate.agents.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
 from evalgate.model import Case
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalgate.agents.base import PendingCall
-from evalgate.agents.tools.toolbox import MockFile, MockRule, MockRules
+from evalgate.agents.toolbox import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
 
 KEY = TrialKey(suite="s", case_id="c")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import toolbox
 from evalgate.agents.base import PendingCall, ToolMode, ToolReply
-from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.toolbox import ConversationTools, Toolbox
+from evalgate.agents.toolbox import ConversationTools, Toolbox
 from evalgate.config.gate_file import GateFile, ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
