@@ -159,6 +159,7 @@ def _setting(
     suites: Sequence[Suite],
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
+    """The setting of the agent of these suites, with its share of workers."""
     environment = variables.environment()
     trials = sum(len(suite.cases) for suite in suites) * settings.runs
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))

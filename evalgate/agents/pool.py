@@ -204,6 +204,7 @@ class Workers:
             slot.is_retired = True
 
     def _take(self, *, is_alone: bool) -> Slot:
+        """A worker with a place for the caller: a running one, or a new one when it may start."""
         sessions = self._limits.sessions if self._is_shared else 1
         with self._changed:
             self._waiting += 1
@@ -284,6 +285,7 @@ class Workers:
                 self._changed.notify_all()
 
     def _resolve_launch(self) -> Launch:
+        """The launch, made once. Raises AgentFailed, for later calls as well."""
         with self._launching:
             if self._end is not None:
                 raise AgentFailed(self._end)

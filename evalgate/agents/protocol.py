@@ -355,6 +355,7 @@ def failure_kind(word: str) -> FailureKind:
 
 
 def _json(line: bytes) -> Any:
+    """A line as JSON, lone surrogates as `?`. Raises ProtocolError."""
     try:
         text = json.dumps(json.loads(line.decode("utf-8")), ensure_ascii=False)
         return json.loads(text.encode("utf-8", "replace"))
@@ -365,6 +366,7 @@ def _json(line: bytes) -> Any:
 
 
 def _fault_text(error: ValidationError, raw: Any) -> str:
+    """The fault of a message, in words that follow "a line that"."""
     if not isinstance(raw, dict):
         return "is not a JSON object"
     first_error = error.errors()[0]

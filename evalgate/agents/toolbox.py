@@ -380,6 +380,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
 
 
 def _of_error(detail: Any, locate: Locator) -> Problem:
+    """The problem of a value in a mock file."""
     path = detail["loc"]
     hint = ""
     if detail["type"] == "extra_forbidden":
@@ -541,6 +542,7 @@ class ConversationTools:
         )
 
     def _no_rule(self, tool: str, args: Json) -> CallAnswer:
+        """The refusal of a call that no mock rule matches, with the nearest rule."""
         rules = [rule for _, rule in self._rules.for_tool(tool)]
         called = f"called {spell_call(tool, args)}"
         if not rules:
@@ -597,6 +599,7 @@ class Toolbox:
         )
 
     def _keep(self, key: TrialKey, name: str, entries: Calls) -> None:
+        """Add what a trial recorded, and write the case's cassette. Raises UnavailableError."""
         case = key.case
         try:
             path = within(self._settings.root, name)
@@ -777,6 +780,7 @@ def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:
+    """A problem for each driver whose tools cannot be intercepted."""
     names = dict.fromkeys(suite.agent.driver for suite in suites)
     return [
         errors.error(
@@ -795,6 +799,7 @@ def _tools_of(driver: str) -> DriverTools | None:
 
 
 def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> list[Problem]:
+    """The problems of the cassettes that a replay needs."""
     replay_suites = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if replay_suites and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
@@ -808,6 +813,7 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> 
 
 
 def _mocks(root: Path, rule: ToolsRule) -> MockReading:
+    """The rules of the mock file, if one is set."""
     if not rule.mocks:
         return MockReading()
     path = root / rule.mocks

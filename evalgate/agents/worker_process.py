@@ -441,6 +441,7 @@ class Worker:
     # --- in the child's thread ---
 
     def _hear(self, chunk: bytes) -> None:
+        """Take the messages of a chunk of standard output; an empty one is its end."""
         if not chunk:
             self._hung_up = True
             self._child.end(patience_s=HANG_UP_S)
@@ -458,6 +459,7 @@ class Worker:
             self.end(FailureKind.PROTOCOL.failure(f"{text}: {excerpt(line)}"))
 
     def _take(self, message: WorkerMessage, size: int) -> None:
+        """Give a message to whoever waits for it; end the worker if it may not come."""
         failure: AgentFailure | None = None
         if isinstance(message, Ready):
             if message.protocol != protocol.PROTOCOL:
@@ -480,6 +482,7 @@ class Worker:
             self.end(failure)
 
     def _ended_process(self, ended: Ended) -> None:
+        """Give everybody who waits the reason of the end."""
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
                 self.failure = FailureKind.EXITED.failure("the agent closed its standard output")
@@ -831,6 +834,7 @@ class WorkerConversation(Turns):
         return self._traces.fit(entries, self._worker.redact) if self._traces is not None else ()
 
     def _timed_out(self) -> AgentFailure:
+        """The failure of a turn that took too long, or that another conversation held up."""
         self._on_timeout()
         message = self._too_long
         if tools := running_tools(self._steps):
@@ -856,6 +860,7 @@ class WorkerConversation(Turns):
         return FailureKind.TIMEOUT.failure(message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
+        """The failure with all that is known of the turn, as an exception to raise."""
         # A failed session is dead in the worker. A session that evalgate gave up must still be
         # ended there (see `leave`).
         self._open = failure.kind in {

@@ -713,6 +713,8 @@ def _spellings(place: Path) -> set[Path]:
 
 
 def _has(path_of_place: Path, top: Path, repo: Repository) -> bool:
+    """True if the commit has files at a place in the working tree whose top is `top`, or something
+    else than a folder on the way to it."""
     if path_of_place == top:
         return True
     paths = list(itertools.accumulate(path_of_place.relative_to(top).parts, "{}/{}".format))

@@ -465,6 +465,7 @@ class Child:
     # --- the listening thread ---
 
     def _listen(self) -> None:
+        """The thread: listen until the child has ended, then end its group, reap it, and tell."""
         try:
             self._read_output()
         finally:
@@ -522,6 +523,7 @@ class Child:
         return chunk != b""
 
     def _send_due_signals(self) -> None:
+        """Close its input once it shall leave, and send the signals whose time has come."""
         if (
             self._leaving.is_set()
             and self._process.stdin is not None
@@ -542,6 +544,7 @@ class Child:
             os.killpg(self.pid, number)
 
     def _has_ended(self) -> bool:
+        """True if it has ended, without reaping it where the system can tell."""
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
         try:
@@ -750,6 +753,7 @@ class Orphans:
                     os.kill(orphan, signal.SIGKILL)
 
     def _orphan_pids(self, pid: int) -> set[int]:
+        """The processes that an installer without children of its own waits for."""
         statuses = dict(isolation.processes())
         parents = {child: int(fields["PPid"]) for child, fields in statuses.items()}
         descendants = {
@@ -790,6 +794,7 @@ def _first_argument(pid: int) -> bytes:
 
 
 def _pipes(pid: int) -> set[str]:
+    """The pipes that a process has open and that we may see, as /proc names them."""
     links = set()
     with suppress(OSError):
         for place in Path(f"/proc/{pid}/fd").iterdir():

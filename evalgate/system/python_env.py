@@ -221,6 +221,7 @@ def _on_path(world: InstallSetup) -> list[str]:
 
 
 def _can_import(python: str, module: str, root: Path, world: InstallSetup) -> bool:
+    """True if a Python finds a module; False if it does not start."""
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
         finished = _query_python([python, "-c", code], world, cwd=str(root))

@@ -169,6 +169,7 @@ def nearest_needs(folder: Path, root: Path) -> Needs | None:
 
 
 def _upward(folder: Path, root: Path) -> Iterator[Path]:
+    """The folder and those above it, up to `root`."""
     for place in (folder, *folder.parents):
         yield place
         if place == root:
@@ -304,6 +305,7 @@ def _table(tables: Json, *path: str) -> Json:
 
 
 def _text(file: Path) -> str:
+    """The text of a file; "" if there is none."""
     if not file.is_file():
         return ""
     raw = file.read_bytes()
@@ -428,6 +430,7 @@ def _parts(rule: PythonRule) -> set[str]:
 
 
 def _required_python(file: Path, root: Path) -> PythonRule | None:
+    """The rule of a project's pyproject.toml, setup.cfg or setup.py; None if it has none."""
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
         return _rule("python_requires", match[1].strip(), file, root) if match else None
@@ -443,6 +446,7 @@ def _required_python(file: Path, root: Path) -> PythonRule | None:
 
 
 def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = False) -> PythonRule:
+    """The rule that an entry `name` of a file states."""
     return PythonRule(
         specifier=poetry_specifier(text) if is_poetry else text,
         source=f'`{name} = "{text}"` ({os.path.relpath(file, root)})',

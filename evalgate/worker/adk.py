@@ -554,6 +554,7 @@ class AdkSession:
                         agent = next_agent if next_agent in self._names else agent
 
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
+        """Add an event to the session."""
         from google.adk.events.event import Event
 
         await _await_result(

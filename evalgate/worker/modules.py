@@ -86,6 +86,7 @@ def _module_name(place: str, root: str) -> tuple[str, str]:
 
 
 def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
+    """Names that an agent's code may use for its module at `place`, besides `name`."""
     relative = os.path.relpath(place, root)
     names = [os.path.basename(place)]
     if relative != "." and not relative.startswith(".."):
