@@ -161,35 +161,37 @@ def _setting(
 ) -> AgentSetting:
     """The setting of the agent of these suites, with its share of workers."""
     environment = variables.environment()
+    world = InstallSetup(
+        environment=environment,
+        install_environment=variables.installer_environment(),
+        cache=str(context.cache),
+        log=context.watcher.say,
+        tell_time=(lambda _: None) if context.is_attended else context.say,
+        sandbox=sandboxes[0],
+        metrics=sandboxes[1],
+        seals=Seals(key=context.store_key, verified=context.environments),
+    )
     trials = sum(len(suite.cases) for suite in suites) * settings.runs
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
+    limits = AgentLimits(
+        turn_timeout_s=settings.turn_timeout,
+        case_timeout_s=settings.case_timeout,
+        start_timeout_s=settings.start_timeout,
+        output_bytes=settings.max_output * 10**6,
+        memory_bytes=settings.memory * 10**6 or None,
+        workers=workers,
+        sessions=math.ceil(settings.concurrency / workers),
+        isolate_cases=settings.isolation == "case",
+    )
     return AgentSetting(
         root=str(root),
-        world=InstallSetup(
-            environment=environment,
-            install_environment=variables.installer_environment(),
-            cache=str(context.cache),
-            log=context.watcher.say,
-            tell_time=(lambda _: None) if context.is_attended else context.say,
-            sandbox=sandboxes[0],
-            metrics=sandboxes[1],
-            seals=Seals(key=context.store_key, verified=context.environments),
-        ),
-        limits=AgentLimits(
-            turn_timeout_s=settings.turn_timeout,
-            case_timeout_s=settings.case_timeout,
-            start_timeout_s=settings.start_timeout,
-            output_bytes=settings.max_output * 10**6,
-            memory_bytes=settings.memory * 10**6 or None,
-            workers=workers,
-            sessions=math.ceil(settings.concurrency / workers),
-            isolate_cases=settings.isolation == "case",
-        ),
+        world=world,
+        limits=limits,
         seed=settings.seed,
+        tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
         trace=settings.trace,
         meeting=starting.wait,
         variables=variables,
-        tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
     )
 
 

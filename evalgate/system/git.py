@@ -304,7 +304,8 @@ def _git_folder(working_tree: Path) -> Path | None:
         if not text.startswith("gitdir: "):
             return None
         git_dir = (working_tree / text.removeprefix("gitdir: ").strip()).resolve()
-    return git_dir if (git_dir / "HEAD").is_file() or (git_dir / "HEAD").is_symlink() else None
+    head = git_dir / "HEAD"
+    return git_dir if head.is_file() or head.is_symlink() else None
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[Setting]:

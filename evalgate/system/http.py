@@ -287,11 +287,8 @@ def _innermost_reason(error: BaseException) -> str:
     text = str(error)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text
-    text = (
-        text.partition("): ")[2] or text
-        if "object at 0x" in text or text.startswith("HTTP")
-        else text
-    )
+    if "object at 0x" in text or text.startswith("HTTP"):
+        text = text.partition("): ")[2] or text
     return " ".join(text.split())[:300] or type(error).__name__
 
 

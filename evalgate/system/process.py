@@ -274,16 +274,11 @@ def _interpreter_problem(program: Path) -> str:
         with os.fdopen(descriptor, "rb") as file:
             first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
     interpreter = first_line[2:].split()[:1] if first_line.startswith(b"#!") else []
-    if not interpreter or (
-        Path(os.fsdecode(interpreter[0])).exists() and not first_line.endswith(b"\r")
-    ):
+    has_cr = first_line.endswith(b"\r")
+    if not interpreter or (Path(os.fsdecode(interpreter[0])).exists() and not has_cr):
         return ""
     interpreter_line = first_line.removeprefix(b"#!").decode("utf-8", "replace").strip()
-    reason = (
-        " (the line ends in CR LF, as on Windows: save the file with LF)"
-        if first_line.endswith(b"\r")
-        else ""
-    )
+    reason = " (the line ends in CR LF, as on Windows: save the file with LF)" if has_cr else ""
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 

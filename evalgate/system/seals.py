@@ -81,13 +81,9 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     if not differences:
         return "", seal["note"]
     first_path = min(differences)
-    verb = (
-        "changed"
-        if first_path in entries and first_path in sealed_entries
-        else "added"
-        if first_path in entries
-        else "removed"
-    )
+    verb = "changed" if first_path in entries else "removed"
+    if first_path not in sealed_entries:
+        verb = "added"
     return f"differs from what was installed ({first_path} was {verb})", ""
 
 
