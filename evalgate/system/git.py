@@ -221,17 +221,19 @@ class Git:
             )
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
+        is_too_large = finished.stdout.total > MOST_OUTPUT_BYTES
+        if finished.returncode == 0 and not finished.timed_out and not is_too_large:
+            return finished.stdout.last_bytes()
         words = self.redacted(finished.stderr.text(limit=MESSAGE_WIDTH))
+        complaint = parse_complaint(words)
+        message = words.strip() or f"it {finished}"
         if finished.timed_out:
-            timeout_message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
-            raise GitFailed(command=name, words=timeout_message, complaint=Complaint.TIMEOUT)
-        if finished.stdout.total > MOST_OUTPUT_BYTES:
-            words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
-            raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
-        if finished.returncode != 0:
-            message = words.strip() or f"it {finished}"
-            raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
-        return finished.stdout.last_bytes()
+            message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
+            complaint = Complaint.TIMEOUT
+        elif is_too_large:
+            message = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
+            complaint = Complaint.OTHER
+        raise GitFailed(command=name, words=message, complaint=complaint)
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""

@@ -204,11 +204,10 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     """The process, in its own session, with pipes. Raises ChildStartError. Without a prefix the
     system decides what can be started: it also takes a later folder of PATH."""
-    problem = ""
-    with suppress(OSError):  # a folder on the way is closed, a name is too long: starting tells
+    if prefix or not command:  # the prefix's program has words of its own
         problem = _start_problem(command, cwd=cwd, environment=environment)
-    if problem and (prefix or not command):  # the prefix's program has words of its own
-        raise ChildStartError(problem)
+        if problem:
+            raise ChildStartError(problem)
     full_command = list(command)
     start_folder = cwd
     variables = dict(environment)
@@ -239,6 +238,7 @@ def _start(
             start_new_session=True,
         )
     except FileNotFoundError:
+        problem = _start_problem(command, cwd=cwd, environment=environment)
         raise ChildStartError(problem or f"{command[0]}: {_NO_LOADER}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -249,19 +249,22 @@ _NO_LOADER = "the file exists, but its loader does not; it may be built for anot
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
-    """The reason why a command cannot be started, if known beforehand, else ""."""
+    """The reason why a command cannot be started, if it shows without a start, else ""."""
     if not command:
         return "(empty command): list index out of range"
-    if not Path(cwd).is_dir():
-        return f"the folder {cwd} does not exist"
     program = command[0]
     is_denied = False
-    for folder in [""] if "/" in program else os.get_exec_path(environment):
-        path = Path(cwd, folder, program)
-        if path.is_file() and os.access(path, os.X_OK):
-            problem = _interpreter_problem(path)
-            return f"{program}: {problem}" if problem else ""
-        is_denied |= path.exists()
+    try:
+        if not Path(cwd).is_dir():
+            return f"the folder {cwd} does not exist"
+        for folder in [""] if "/" in program else os.get_exec_path(environment):
+            path = Path(cwd, folder, program)
+            if path.is_file() and os.access(path, os.X_OK):
+                problem = _interpreter_problem(path)
+                return f"{program}: {problem}" if problem else ""
+            is_denied |= path.exists()
+    except OSError:  # a folder on the way is closed, a name is too long: starting tells
+        return ""
     return f"{program}: {'Permission denied' if is_denied else 'command not found'}"
 
 
