@@ -270,7 +270,7 @@ class Turns:
         return AgentFailed(failure)
 
 
-def failure_of_status(status: int) -> FailureKind:
+def kind_of(status: int) -> FailureKind:
     """The failure kind for an HTTP status other than success."""
     return FailureKind(errors.kind_of_status(status) or errors.RAISED)
 

@@ -23,7 +23,7 @@ from evalgate.agents.base import (
     Conversation,
     DriverOptions,
     Turns,
-    failure_of_status,
+    kind_of,
 )
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
@@ -91,7 +91,7 @@ class EndpointTurns(Turns):
             if answer.body.strip():
                 text += f": {answer.excerpt()}"
             raise self.failed(
-                failure_of_status(answer.status),
+                kind_of(answer.status),
                 text,
                 detail=answer.excerpt(2000),
                 retry_after_s=wait_s,

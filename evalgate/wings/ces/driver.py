@@ -31,7 +31,7 @@ from evalgate.agents.base import (
     DriverOptions,
     Turns,
     exists,
-    failure_of_status,
+    kind_of,
 )
 from evalgate.model import (
     AgentFailure,
@@ -260,7 +260,7 @@ class CesConversation(Turns):
                     tries=1,  # the runner repeats the trial and slows down all trials
                 )
         except LiveFailed as failed:
-            kind = _KINDS.get(failed.code) or failure_of_status(failed.status)
+            kind = _KINDS.get(failed.code) or kind_of(failed.status)
             message = too_long if failed.code == "DEADLINE_EXCEEDED" else str(failed)
             raise self.failed(kind, message, retry_after_s=failed.retry_after_s) from None
         invocation = self._invocation(
@@ -634,9 +634,7 @@ class CesAgent(Agent):
                 timeout_s = self._setting.limits.case_timeout_s
                 return self._evaluations.run(live_app, case, timeout_s=timeout_s)
             except LiveFailed as failed:
-                is_refusal = (
-                    failure_of_status(failed.status) is FailureKind.RAISED and failed.status >= 400
-                )
+                is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
                 kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
                 raise _unmeasured(kind, self._redact(str(failed))) from None
 

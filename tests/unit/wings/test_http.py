@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.base import AgentFailed, AgentSetting, failure_of_status
+from evalgate.agents.base import AgentFailed, AgentSetting, kind_of
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
 from evalgate.system.http import Answer
 from evalgate.system.python_env import InstallSetup
@@ -191,7 +191,7 @@ def test_the_conversation_goes_on_with_what_the_endpoint_names() -> None:
     ],
 )
 def test_a_status_is_a_kind_of_failure(status: int, kind: FailureKind) -> None:
-    assert failure_of_status(status) is kind
+    assert kind_of(status) is kind
     answer = Answer(status=status, headers={"retry-after": "7"}, body=b"sorry")
     talk = conversation(Scripted(b'{"answer": "a"}', answer))
     ask(talk)
