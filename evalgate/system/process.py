@@ -491,19 +491,24 @@ class Child:
             exit_fds.append(os.pidfd_open(self.pid))
         for fd in (*streams, self._wake_read, *exit_fds):
             poll.register(fd, select.POLLIN)
+        has_ended = False
         drain_until: float | None = None
         while drain_until is None or (feeds and time.monotonic() < drain_until):
             delay_s = min((at - time.monotonic() for at, _ in self._signals), default=TICK_S)
-            for fd, _ in poll.poll(1000 * min(max(delay_s, 0.0), TICK_S)):
+            events = poll.poll(1000 * min(max(delay_s, 0.0), TICK_S))
+            for fd, _ in events:
                 if fd == self._wake_read:
                     os.read(fd, 1024)
                 elif fd in exit_fds:
+                    has_ended = True
                     poll.unregister(fd)
                 elif not self._read_from(fd, feeds):
                     poll.unregister(fd)
                     del feeds[fd]
             self._send_due_signals()
-            if drain_until is None and self._has_ended():
+            if not (exit_fds and events):
+                has_ended = has_ended or self._has_ended()
+            if drain_until is None and has_ended:
                 drain_until = time.monotonic() + DRAIN_S
                 self._signal_group(signal.SIGKILL)  # leftover processes may hold the pipes open
         for fd in exit_fds:
