@@ -103,7 +103,7 @@ class Slot:
     """It gets no new ones."""
 
 
-class Workers:
+class WorkerProcesses:
     """The processes of one launch. Thread-safe.
 
     They start when they are needed: the first with the first conversation, another only if the
@@ -316,7 +316,7 @@ class WorkerPool(Agent):
         self._setting = setting
         self._vouches_for_tools = vouches_for_tools
         self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
-        self._workers = Workers(
+        self._workers = WorkerProcesses(
             launch,
             limits,
             is_shared=not limits.isolate_cases,
@@ -325,7 +325,9 @@ class WorkerPool(Agent):
             tell_time=setting.world.tell_time,
         )
         # metrics call no intercepted tools and see no conversation state: one process serves all
-        self._metrics = None if metrics is None else Workers(metrics, limits, is_shared=True)
+        self._metrics = (
+            None if metrics is None else WorkerProcesses(metrics, limits, is_shared=True)
+        )
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:

@@ -19,12 +19,12 @@ MOST = {
     "tokens": 470_290,
     "tokens_per_statement": 10.7,
     "odd_names_per_1000": 10,
-    "modules": 262,  # with seven wings, programs and mended requirements
+    "modules": 261,  # with seven wings, programs and mended requirements
     "value_classes": 349,  # a run by what started it, whom it tells, how its agents are opened
-    "over_8_fields": 25,
+    "over_8_fields": 24,
     "doubled_class_names": 4,
     "words": 1343,  # functions are named by what they do
-    "replace": 135,
+    "replace": 131,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }
