@@ -189,9 +189,10 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Render the report now: its conversations cannot be read after the run."""
-        if report.comment and self._number is not None:
-            self._comment = report.comment
-        self._wants_check = self._wants_check or (report.check_run and self._may_check)
+        channels = report.publication.channels
+        if channels.comment and self._number is not None:
+            self._comment = channels.comment
+        self._wants_check = self._wants_check or (channels.check_run and self._may_check)
         self._decided = decided(report, comment_rule=self._comment, redact=self._redact)
 
     def finish(self, reason: str = "") -> tuple[Problem, ...]:

@@ -25,13 +25,19 @@ from .trial import CaseKey
 class Links:
     """Addresses for reports; "" if unknown (locally)."""
 
-    repository: str = ""  # https://github.com/org/repo
-    commit: str = ""  # full SHA of the head
-    checkout: str = ""  # of the files that were read, such as the merge of a pull request
+    repository: str = ""
+    """https://github.com/org/repo"""
+    commit: str = ""
+    """The full SHA of the head."""
+    checkout: str = ""
+    """The SHA of the files that were read, such as the merge of a pull request."""
     workflow_run: str = ""
-    folder: str = ""  # of the evaluation files' root, in the repository
-    pull_request: str = ""  # its number
-    keeps_files: bool = True  # False: reports are not uploaded and are lost with the job
+    folder: str = ""
+    """The evaluation files' root, in the repository."""
+    pull_request: str = ""
+    """Its number."""
+    keeps_files: bool = True
+    """False if reports are not uploaded and are lost with the job."""
 
     def place(self, file: str) -> str:
         """A file as the repository names it."""
@@ -40,37 +46,81 @@ class Links:
 
 @frozen_dataclass
 class Trend:
-    """A criterion's mean in the last runs of the base branch, the oldest first, None if a run has
-    no mean; and in this run.
-
-    `since`, `until`: start of the first and of the last of these runs, ISO 8601, UTC."""
+    """A criterion's mean in the last runs of the base branch, and in this run."""
 
     criterion: str
     means: tuple[float | None, ...]
+    """Of the base branch's runs, the oldest first; None if a run has no mean."""
     current: float | None
     since: str = ""
+    """The start of the first of these runs, ISO 8601, UTC."""
     until: str = ""
+    """The start of the last one."""
 
 
 @frozen_dataclass
 class FailureCause:
-    """Why cases do not pass, in one line, and how they compare with the base. `cases`: suite and id
-    of each."""
+    """Why cases do not pass."""
 
     cause: str
+    """One line."""
     status: str
+    """How the cases compare with the base, in words."""
     cases: tuple[CaseKey, ...]
 
 
 class PastCase(TypedDict):
-    """The result of a case in an earlier run. `at`: ISO 8601, UTC; `place`: the machine of the run;
-    `outcome`: the result in words."""
+    """The result of a case in an earlier run."""
 
     at: str
+    """ISO 8601, UTC."""
     commit: str
     kind: VerdictKind
     place: str
+    """The machine of the run."""
     outcome: str
+    """The result in words."""
+
+
+@frozen_dataclass
+class Background:
+    """What is known beside the run and its comparison: earlier runs of the base branch, and the
+    judges."""
+
+    trends: tuple[Trend, ...] = ()
+    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
+    """The earlier results of each case, the oldest first."""
+    criterion_judges: tuple[CriterionJudge, ...] = ()
+    """Who judges each criterion; empty if that is unknown."""
+    judged: tuple[JudgedCriterion, ...] = ()
+    """By suite, if a calibration of its judges is configured."""
+
+
+@frozen_dataclass
+class Channels:
+    """The effective settings of these names for GitHub; empty as the run was started."""
+
+    comment: str = ""
+    check_run: bool = False
+
+
+@frozen_dataclass
+class Publication:
+    """Where and how a report is shown, and its files."""
+
+    title: str = "evalgate"
+    version: str = ""
+    """Of evalgate."""
+    links: Links = Links()
+    reproduce: str = ""
+    """The command that repeats the run; "" if it is unknown."""
+    channels: Channels = Channels()
+    summary: str = ""
+    """The job summary as written."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The paths of written reports, by the report's name."""
+    lacks_files: bool = False
+    """True if a file could not be written."""
 
 
 _NOT_COMPARED = Comparison(origin=BaseOrigin(source=BaseSource.RERUN))
@@ -83,27 +133,13 @@ class Report:
     run: Run
     verdict: Verdict
     policy: Policy
-    comparison: Comparison | None = None  # None if no base was requested
-    # edits of the change to its own rules
+    comparison: Comparison | None = None
+    """None if no base was requested."""
     edits: Edits = field(default_factory=Edits)
+    """The edits of the change to its own rules."""
     problems: tuple[Problem, ...] = ()
-    # by suite, if a calibration of its judges is configured
-    judged: tuple[JudgedCriterion, ...] = ()
-    criterion_judges: tuple[CriterionJudge, ...] = ()  # who judges each criterion, if known
-    trends: tuple[Trend, ...] = ()  # empty without a history of base runs
-    # by case, the oldest first
-    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
-    links: Links = Links()
-    title: str = "evalgate"
-    reproduce: str = ""  # a command
-    version: str = ""  # of evalgate
-    exit_code: ExitCode = ExitCode.PASS  # of the process
-    # paths of written reports, by the report's name
-    files: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""  # of the job, as written
-    # the effective setting of this name; "": as the run was started
-    comment: str = ""
-    check_run: bool = False  # the same
+    background: Background = Background()
+    publication: Publication = Publication()
 
     @property
     def compared(self) -> Comparison:
@@ -116,9 +152,35 @@ class Report:
         return self.compared.base
 
     @property
+    def links(self) -> Links:
+        """The addresses that it links to."""
+        return self.publication.links
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The paths of written reports, by the report's name."""
+        return self.publication.files
+
+    @property
     def head_commit(self) -> str:
         """Head's commit; "" if it is unknown."""
         return self.links.commit or self.run.commit
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of the process. 0: the policy does not block. 1: a fail blocks. 3: anything
+        else blocks, also beside a non-blocking fail; or a file could not be written. 130: the run
+        was interrupted. A part has no verdict; its code is 3 if its agent failed in every trial."""
+        run = self.run
+        if not run.complete:
+            return ExitCode.INTERRUPTED
+        is_dead_part = run.is_part and all(trial.failure is not None for trial in run.trials)
+        if is_dead_part and run.trials:
+            return ExitCode.NOT_MEASURED
+        if self.verdict.blocked_by is VerdictKind.FAIL:
+            return ExitCode.FAIL
+        has_passed = not (self.verdict.blocks or self.publication.lacks_files)
+        return ExitCode.PASS if has_passed else ExitCode.NOT_MEASURED
 
     @property
     def lacks_files(self) -> bool:

@@ -99,24 +99,6 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     deltas = dict[str, float | None]()
     for row in rows:  # a criterion's first row is that of the cases that decide
         deltas.setdefault(plain.label(row.name, NAME_LIMIT), row.delta)
-    judge_totals = model_run.total_of(report.run.judges)
-    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
-    cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
-    return {
-        "verdict": report.verdict.kind.value,
-        "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
-        **{label.replace("_", "-"): str(number) for label, number in counts},
-        "total": str(totals["total"]),
-        "scores": _scores(report),
-        "delta": json.dumps(deltas, separators=(",", ":")),
-        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
-        "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
-        "judge-calls": str(judge_totals.calls),
-        "judge-cost-usd": "" if judge_totals.unpriced else cost,
-    }
-
-
-def _scores(report: Report) -> str:
     values_by_name = grouped(
         (plain.label(verdict.name, NAME_LIMIT), verdict.value)
         for case in report.verdict.cases
@@ -126,4 +108,18 @@ def _scores(report: Report) -> str:
     for name, values in list(values_by_name.items())[:NAMES]:
         known_values = [value for value in values if value is not None and math.isfinite(value)]
         means[name] = fmean(known_values) if known_values else None
-    return json.dumps(means, separators=(",", ":"))
+    judge_totals = model_run.total_of(report.run.judges)
+    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
+    cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
+    return {
+        "verdict": report.verdict.kind.value,
+        "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
+        **{label.replace("_", "-"): str(number) for label, number in counts},
+        "total": str(totals["total"]),
+        "scores": json.dumps(means, separators=(",", ":")),
+        "delta": json.dumps(deltas, separators=(",", ":")),
+        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
+        "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
+        "judge-calls": str(judge_totals.calls),
+        "judge-cost-usd": "" if judge_totals.unpriced else cost,
+    }

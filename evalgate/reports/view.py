@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
@@ -13,6 +13,7 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionUse,
+    CriterionVerdict,
     Edits,
     FailureCause,
     JudgeUse,
@@ -43,14 +44,52 @@ TITLE_LIMIT = 120
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """A report, its cases in its verdict's order, and totals; `comparison` None also without
-    results of the base."""
+    """A report, and what several renderers need of it."""
 
     report: Report
     cases: tuple[CaseView, ...]
-    totals: Totals
-    criteria: tuple[CriterionTotals, ...]
-    comparison: Comparison | None
+    """In the order of the verdict."""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison; None also without results of the base."""
+        comparison = self.report.comparison
+        return None if comparison is None or comparison.problem else comparison
+
+    @cached_property
+    def totals(self) -> Totals:
+        """The cases by label, and the agents' use in this run."""
+        comparison = self.report.compared
+        trials = self.report.run.all_trials
+        if comparison.base is not None:
+            fresh_trials = {
+                BaseSource.FILE: (),
+                BaseSource.STORE: comparison.base.confirmations,
+            }
+            trials += fresh_trials.get(comparison.origin.source, comparison.base.all_trials)
+        used_trials = [trial for trial in trials if not trial.reused]
+        token_counts = [trial.tokens for trial in used_trials if trial.tokens is not None]
+        return Totals(
+            cases=labels.count(case.label for case in self.cases),
+            tokens=sum(token_counts) if token_counts else None,
+            agent_s=sum(trial.seconds for trial in used_trials),
+        )
+
+    @cached_property
+    def criteria(self) -> tuple[CriterionTotals, ...]:
+        """Every criterion of every suite, in the suites' order."""
+        verdicts = grouped(
+            ((case.suite.key, verdict.name), verdict)
+            for case in self.cases
+            for verdict in case.verdict.criteria
+        )
+        return tuple(
+            CriterionTotals(
+                suite=suite.key, use=use, verdicts=verdicts.get((suite.key, use.name), ())
+            )
+            for suite in self.report.run.suites
+            for use in suite.criteria
+        )
 
     @cached_property
     def by_group(self) -> Mapping[str, Sequence[CaseView]]:
@@ -67,6 +106,14 @@ class View:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
+
+    @cached_property
+    def broken_cases(self) -> Sequence[CaseView]:
+        """The cases that did not pass: failures first, beginning with the worst."""
+        failed_cases = [case for case in self.cases if case.kind is VerdictKind.FAIL]
+        decided_kinds = (VerdictKind.PASS, VerdictKind.FAIL)
+        unmeasured_cases = (case for case in self.cases if case.kind not in decided_kinds)
+        return [*reports_cases.worst_first(failed_cases), *unmeasured_cases]
 
     @property
     def shared_causes(self) -> tuple[FailureCause, ...]:
@@ -113,17 +160,9 @@ def view_of(report: Report) -> View:
     if _last is None or any(
         getattr(_last.report, name) is not getattr(report, name) for name in names
     ):
-        comparison = report.comparison
-        cases = tuple(reports_cases.collect(report))
-        _last = View(
-            report=report,
-            cases=cases,
-            totals=count(report),
-            criteria=by_criterion(report),
-            comparison=None if comparison is None or comparison.problem else comparison,
-        )
+        _last = View(report=report, cases=tuple(reports_cases.collect(report)))
     elif _last.report is not report:
-        _last = replace(_last, report=report)
+        _last = View(report=report, cases=_last.cases)
     return _last
 
 
@@ -132,11 +171,13 @@ _last: View | None = None
 
 @frozen_dataclass
 class Totals:
-    """Cases by word; tokens and seconds are the agents' use in this run, None if unknown: on both
-    sides, with fresh runs that confirm, without stored results."""
+    """The cases, and the agents' use in this run on both sides, with fresh runs that confirm,
+    without stored results."""
 
     cases: Mapping[str, int]
+    """By label."""
     tokens: int | None
+    """None if they are unknown."""
     agent_s: float
 
     @property
@@ -150,17 +191,15 @@ class Totals:
         return self.cases["passed"] / self.measured if self.measured else None
 
 
-@frozen_dataclass
+@dataclass(frozen=True, kw_only=True)
 class CriterionTotals:
-    """One criterion of one suite over its cases. `mean`: over the cases that have a value, or None.
-    `use`: the criterion as it is configured."""
+    """One criterion of one suite over its cases."""
 
     suite: str
     use: CriterionUse
-    mean: float | None
-    passed: int
-    failed: int
-    not_evaluated: int
+    """The criterion as it is configured."""
+    verdicts: Sequence[CriterionVerdict]
+    """Those of all cases that it applies to."""
 
     @property
     def name(self) -> str:
@@ -175,12 +214,40 @@ class CriterionTotals:
     @property
     def total(self) -> int:
         """All cases of the suite that it applies to."""
-        return self.passed + self.failed + self.not_evaluated
+        return len(self.verdicts)
+
+    @cached_property
+    def values(self) -> Sequence[float]:
+        """The values of the cases that have one."""
+        return [verdict.value for verdict in self.verdicts if verdict.value is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the values; None without any."""
+        return fmean(self.values) if self.values else None
 
     @property
     def mean_text(self) -> str:
         """The mean as text."""
         return reports_cases.number(self.mean, self.threshold)
+
+    @property
+    def passed(self) -> int:
+        """The cases that reach the threshold; if it decides nothing, those with a value."""
+        return len(self.values) if self.use.informational else self._count(VerdictKind.PASS)
+
+    @property
+    def failed(self) -> int:
+        """The cases that miss the threshold."""
+        return self._count(VerdictKind.FAIL)
+
+    @property
+    def not_evaluated(self) -> int:
+        """All other cases."""
+        return self.total - self.passed - self.failed
+
+    def _count(self, kind: VerdictKind) -> int:
+        return sum(verdict.kind is kind for verdict in self.verdicts)
 
     @property
     def met(self) -> bool | None:
@@ -189,50 +256,6 @@ class CriterionTotals:
         if self.threshold is None or not self.total:
             return None
         return False if self.failed else None if self.not_evaluated else True
-
-
-def count(report: Report) -> Totals:
-    """The totals of a report."""
-    comparison = report.compared
-    trials = [*report.run.all_trials]
-    if comparison.base is not None:
-        source = comparison.origin.source
-        trials += () if source is BaseSource.FILE else comparison.base.confirmations
-        is_stored = source in (BaseSource.FILE, BaseSource.STORE)
-        trials += () if is_stored else comparison.base.trials
-    fresh_trials = [trial for trial in trials if not trial.reused]
-    token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
-    return Totals(
-        cases=labels.count(labels.labels_of(report).values()),
-        tokens=sum(token_counts) if token_counts else None,
-        agent_s=sum(trial.seconds for trial in fresh_trials),
-    )
-
-
-def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
-    """Every criterion of every suite, in the suites' order."""
-    all_totals: list[CriterionTotals] = []
-    for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
-        verdicts_by_name = grouped(
-            (verdict.name, verdict) for case in suite_verdict.cases for verdict in case.criteria
-        )
-        for use in suite.criteria:
-            use_verdicts = verdicts_by_name.get(use.name, ())
-            values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
-            kinds = [verdict.kind for verdict in use_verdicts]
-            failed_count = kinds.count(VerdictKind.FAIL)
-            # An informational criterion decides nothing: all that it has are values and gaps.
-            passed_count = len(values) if use.informational else kinds.count(VerdictKind.PASS)
-            totals = CriterionTotals(
-                suite=suite.key,
-                use=use,
-                mean=fmean(values) if values else None,
-                passed=passed_count,
-                failed=failed_count,
-                not_evaluated=len(kinds) - passed_count - failed_count,
-            )
-            all_totals.append(totals)
-    return tuple(all_totals)
 
 
 def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
@@ -281,9 +304,11 @@ def facts(report: Report) -> list[dict[str, str]]:
     comparison = report.compared
     base = None if comparison.problem else comparison.base
     has_base = base is not None
-    more_count = len(report.criterion_judges) - JUDGES
+    more_count = len(report.background.criterion_judges) - JUDGES
     base_commit = comparison.origin.commit
-    statistics = phrase("statistics", report.version, comparison.book.needed) if has_base else ""
+    statistics = (
+        phrase("statistics", report.publication.version, comparison.book.needed) if has_base else ""
+    )
     commit = phrase("commit", report.head_commit[:SHA], report.head_commit and report.run.dirty)
     rows = [("commit", "", commit, base_commit[:SHA])]
     for name, texts_of in RUN_FACTS.items():
@@ -297,7 +322,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     # the same judge judges both sides
     judges = [
         (criterion_judge.criterion, phrase("judge", criterion_judge.judge))
-        for criterion_judge in report.criterion_judges[:JUDGES]
+        for criterion_judge in report.background.criterion_judges[:JUDGES]
     ]
     if more_count > 0:
         judges.append(("", phrase("more_criteria", more_count)))
@@ -390,14 +415,12 @@ def _case_remark(case: CaseView, links: Links) -> Remark:
         case.failure_origin,
     ]
     if not case.failing:
-        lines = [wording.unmeasured_reason(case), wording.case_output(case)]
+        lines = [case.unmeasured_reason, case.output]
     return Remark(
         level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
         file=links.place(case.file),
         line=case.line,
-        title=phrase(
-            "remark_title", wording.case_word(case), plain.label(case.case_id, TITLE_LIMIT)
-        ),
+        title=phrase("remark_title", case.word, plain.label(case.case_id, TITLE_LIMIT)),
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )
 

@@ -21,7 +21,7 @@ MOST = {
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
     "value_classes": 348,
-    "over_8_fields": 26,
+    "over_8_fields": 25,
     "doubled_class_names": 4,
     "words": 1345,  # functions are named by what they do
     "replace": 139,

@@ -29,6 +29,7 @@ from evalgate.model import (
     Grade,
     NotEvaluated,
     Policy,
+    Publication,
     Reason,
     Report,
     Run,
@@ -391,7 +392,7 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
             run=run,
             verdict=verdict.decide(run, policy, comparison=None),
             policy=policy,
-            version="0",
+            publication=Publication(version="0"),
         )
         text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)

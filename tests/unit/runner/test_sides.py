@@ -21,6 +21,7 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Policy,
+    Publication,
     Report,
     Run,
     Suite,
@@ -112,7 +113,9 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
     verdict = comparison_verdict.decide(run, policy, comparison=None)
-    report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
+    report = Report(
+        run=run, verdict=verdict, policy=policy, publication=Publication(version=VERSION)
+    )
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
 
