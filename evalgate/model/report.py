@@ -46,12 +46,13 @@ class Links:
 
 @frozen_dataclass
 class Trend:
-    """A criterion's mean in the last runs of the base branch, and in this run."""
+    """A criterion in the last runs of the base branch, and in this run."""
 
     criterion: str
     means: tuple[float | None, ...]
     """Of the base branch's runs, the oldest first; None if a run has no mean."""
     current: float | None
+    """Of this run."""
     since: str = ""
     """The start of the first of these runs, ISO 8601, UTC."""
     until: str = ""
@@ -67,6 +68,7 @@ class FailureCause:
     status: str
     """How the cases compare with the base, in words."""
     cases: tuple[CaseKey, ...]
+    """Suite and id of each."""
 
 
 class PastCase(TypedDict):
@@ -88,6 +90,7 @@ class Background:
     judges."""
 
     trends: tuple[Trend, ...] = ()
+    """Empty without a history of base runs."""
     past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
     """The earlier results of each case, the oldest first."""
     criterion_judges: tuple[CriterionJudge, ...] = ()

@@ -46,17 +46,22 @@ Fact: TypeAlias = tuple[str, str, str]
 
 @frozen_dataclass
 class AgentChange:
-    """One thing that changed: `text` has placeholders for its name, the agent that has it, and its
-    values on both sides, which are untrusted. `lines`: the difference, if the text does not show it
-    all."""
+    """One thing that changed."""
 
     kind: str
+    """A key of RANKS."""
     text: str
+    """A sentence with the names of the next four fields in braces."""
     name: str
+    """Of what changed; untrusted, as the next three."""
     owner: str = ""
+    """The agent that has it; "" for an agent, a package or a file."""
     base: str = ""
+    """The value on the base."""
     head: str = ""
+    """The value on head."""
     lines: tuple[DiffPiece, ...] = ()
+    """The difference, if the text does not show it all."""
 
     def sentence(self, mark: Callable[[str], str] = str) -> str:
         """In words; `mark` spells names."""

@@ -71,12 +71,13 @@ NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseSide:
-    """The trials of a case in the run of one side, in order of repeats, and the reruns that were to
-    confirm its failure."""
+    """A case in the run of one side."""
 
     run: Run
     trials: tuple[GradedTrial, ...]
+    """In order of repeats."""
     confirmations: tuple[GradedTrial, ...]
+    """The reruns that were to confirm its failure."""
 
     def turns(self, key: TrialKey) -> Sequence[Invocation] | None:
         """The turns of a trial; None if its agent failed, or it was not kept."""
@@ -86,20 +87,22 @@ class CaseSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
-    """A case with its verdict, its place in the user's files, and its trials on head and on the
-    base, if there is one; `compared`: its comparison with the base, or None. `label`: what it is
-    counted as.
-    `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
-    the reason; None if it decides."""
+    """A case with all that reports say of it."""
 
     head: CaseSide
     base: CaseSide | None = None
+    """None without a run of the base."""
     verdict: CaseVerdict
     suite: Suite
     eval_case: Case
+    """The case in the user's files."""
     label: CaseLabel
+    """What it is counted as."""
     compared: CaseComparison | None = None
+    """Its comparison with the base; None without one."""
     allowed: str | None = None
+    """Why it decides nothing although it does not pass, "" if the origin of the failure is the
+    reason; None if it decides."""
 
     @property
     def trials(self) -> tuple[GradedTrial, ...]:

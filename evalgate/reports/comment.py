@@ -266,12 +266,14 @@ def _join_parts(parts: Iterable[str]) -> str:
 
 @frozen_dataclass
 class Part:
-    """A part of the comment: `draw` gives its text within so many UTF-16 units, "" for none.
-    `room`: the most it takes; 0: what all others leave. `title`: what it is folded under."""
+    """A part of the comment."""
 
     draw: Callable[[View, int], str]
+    """The text of a report's view within so many UTF-16 units; "" for none."""
     room: int = 4_000
+    """The most UTF-16 units that it takes; 0: what all others leave."""
     title: str = ""
+    """The phrase that it is folded under; "" if it is open."""
 
 
 def render(report: Report) -> str:

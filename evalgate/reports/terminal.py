@@ -53,13 +53,14 @@ MARKS: dict[str, Style] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
-    """A line and its color; `file`: the file name in it, which links to the file if the terminal
-    supports that. `hang`: the column of its further rows, 0: where its text begins."""
+    """A line of text."""
 
     text: str
     style: Style = ""
     file: str = ""
+    """The file name in it, which links to the file if the terminal supports that."""
     hang: int = 0
+    """The column of its further rows; 0: where its text begins."""
 
 
 BLANK = Line("")

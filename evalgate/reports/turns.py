@@ -31,28 +31,36 @@ TRAJECTORY = "tool_trajectory_avg_score"
 
 @frozen_dataclass
 class TurnScore:
-    """One criterion's score of one turn; `met`: None without a threshold or a value."""
+    """One criterion's score of one turn."""
 
     name: str
+    """The criterion's."""
     value: float | None
     threshold: float | None
+    """None if the criterion decides nothing."""
     met: bool | None
+    """None without a threshold or a value."""
 
 
 @frozen_dataclass
 class Turn:
-    """One turn, expected and actual; None if a side does not have it. `is_planned`: the evaluation
-    file has it, or a simulated user led to it. `base`: the base's turn, for new failures. `of`: the
-    turns of its run, if it is shown without the others."""
+    """One turn, expected and actual."""
 
     number: int
+    """From 1."""
     expected: Invocation | None
+    """None if the evaluation file does not have it."""
     actual: Invocation | None
+    """None if the agent did not reach it."""
     is_planned: bool = True
+    """True if the evaluation file has it, or a simulated user led to it."""
     of: int = 1
+    """The number of turns of its run, if it is shown without the others."""
     base: Invocation | None = None
+    """The base's turn, for new failures."""
     scores: tuple[TurnScore, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
+    """Each with the name of its criterion."""
 
     @property
     def user(self) -> str:
@@ -133,12 +141,14 @@ class Turn:
 
 @frozen_dataclass
 class Conversation:
-    """The known turns, the findings on the whole conversation, and how the base's conversation
-    diverges."""
+    """The conversation of a trial."""
 
     turns: tuple[Turn, ...] = ()
+    """All known ones, expected or actual."""
     findings: tuple[tuple[str, Finding], ...] = ()
+    """Those on the whole conversation, each with the name of its criterion."""
     divergence: str = ""
+    """How the base's conversation diverges, in a sentence; "" if that is unknown."""
 
     @property
     def notable(self) -> tuple[Turn, ...]:

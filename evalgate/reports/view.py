@@ -365,11 +365,13 @@ RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
 
 @frozen_dataclass
 class Remark:
-    """A message for a line of a file; `line` counts from 1, None if unknown."""
+    """A message for a line of a file."""
 
     level: Severity
     file: str
+    """As the repository names it."""
     line: int | None
+    """From 1; None if it is unknown."""
     title: str
     message: str
 

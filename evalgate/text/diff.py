@@ -33,9 +33,10 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DiffPiece:
-    """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
+    """A stretch of text."""
 
     mark: Mark
+    """`=`: both have it; `-`: only the expected one; `+`: only the actual one."""
     text: str
 
 
