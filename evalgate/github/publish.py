@@ -18,8 +18,8 @@ from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
 from evalgate.model import Report, VerdictKind
-from evalgate.reports import comment, moved, view, wording
-from evalgate.reports.view import Remark
+from evalgate.reports import annotations as reports_annotations, comment, moved, view, wording
+from evalgate.reports.annotations import Remark
 from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, Redactor, frozen_dataclass
 from . import check_run, comment as github_comment
@@ -77,7 +77,7 @@ def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Dec
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
-        annotations=view.remarks(report),
+        annotations=reports_annotations.remarks(report),
         create=is_worth_a_comment(report, comment_rule),
     )
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
     BaseSource,
     Comparison,
     CriterionUse,
     CriterionVerdict,
-    Edits,
     FailureCause,
     JudgeUse,
-    Links,
     Report,
     Run,
     SuiteVerdict,
@@ -26,10 +23,9 @@ from evalgate.model import (
     run as model_run,
 )
 from evalgate.results import labels
-from evalgate.results.labels import CaseLabel
-from evalgate.text import markdown, plain, words
+from evalgate.text import markdown, words
 from evalgate.values import frozen_dataclass, grouped
-from . import cases as reports_cases, causes as reports_causes, edits, wording
+from . import cases as reports_cases, causes as reports_causes, wording
 from .cases import CaseView
 from .phrases import phrase
 
@@ -38,8 +34,6 @@ LISTED = 8
 JUDGES = 20
 LEAST_CASES = 3
 SHA = 12
-MESSAGE_LIMIT = 1_000
-TITLE_LIMIT = 120
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -361,70 +355,6 @@ RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
     "simulator": lambda run: (suite.simulator.model for suite in run.suites if suite.is_simulated),
 }
 """The facts on each side's run."""
-
-
-@frozen_dataclass
-class Remark:
-    """A message for a line of a file."""
-
-    level: Severity
-    file: str
-    """As the repository names it."""
-    line: int | None
-    """From 1; None if it is unknown."""
-    title: str
-    message: str
-
-
-def remarks(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases, worst first; then warnings for unmeasured, pre-existing and
-    non-blocking cases, and for relaxed rules whose line is known."""
-    case_views = view_of(report).cases
-    failing_cases = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
-    unmeasured_cases = [
-        case
-        for case in case_views
-        if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
-    ]
-    case_remarks = [
-        _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
-    ]
-    rule_remarks = [
-        Remark(
-            level=Severity.WARNING,
-            file=report.links.place(edit.place.file),
-            line=edit.place.line,
-            title=phrase("relaxed_title"),
-            message=plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT),
-        )
-        for edit in report.edits.rules()
-        if report.is_relaxed and edit.place is not None
-    ]
-    return (
-        *sorted(case_remarks, key=lambda remark: remark.level is not Severity.ERROR),
-        *rule_remarks,
-    )
-
-
-def _has_failed(case: CaseView) -> bool:
-    return case.kind is VerdictKind.FAIL and not case.agent_failed
-
-
-def _case_remark(case: CaseView, links: Links) -> Remark:
-    is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
-    lines = [
-        *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),
-        case.failure_origin,
-    ]
-    if not case.failing:
-        lines = [case.unmeasured_reason, case.output]
-    return Remark(
-        level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
-        file=links.place(case.file),
-        line=case.line,
-        title=phrase("remark_title", case.word, plain.label(case.case_id, TITLE_LIMIT)),
-        message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
-    )
 
 
 def trend_figures(trend: Trend) -> tuple[str, ...]:
