@@ -85,15 +85,21 @@ class ConfusionKind(enum.StrEnum):
 
 
 @frozen_dataclass
-class Example:
-    """One label on which the judge disagreed or that it could not decide; texts are clipped.
-    `line`: of the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an
-    undecided one: why. `note`: that of the human label."""
+class LabelDifference:
+    """A label on which judge and person do not agree."""
 
     kind: ConfusionKind
     line: int
     where: str = ""
     subject: str = ""
+
+
+@frozen_dataclass
+class Example(LabelDifference):
+    """One label on which the judge disagreed or that it could not decide; texts are clipped.
+    `line`: of the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an
+    undecided one: why. `note`: that of the human label."""
+
     human: str
     judge: str = ""
     shown: str = ""
