@@ -22,16 +22,16 @@ from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS
 from evalgate.github import events
 from evalgate.model import (
-    Background,
     Book,
     CaseKey,
     CaseVerdict,
-    Channels,
     Comparison,
     CriterionJudge,
     CriterionUse,
     Edits,
+    KnownFacts,
     Policy,
+    PostSettings,
     Publication,
     Report,
     RuleBook,
@@ -94,20 +94,20 @@ def decide(
         edits=edits,
         # once each: parts repeat them
         problems=tuple(dict.fromkeys(problems)),
-        background=_background(settings, head, history),
+        facts=_facts(settings, head, history),
         publication=Publication(
             version=__version__,
             links=context.links,
             reproduce=context.reproduce,
-            channels=Channels(comment=settings.comment, check_run=settings.check_run),
+            channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
         ),
     )
 
 
-def _background(settings: Settings, head: Run, history: History | None) -> Background:
+def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
     suites = head.suites
     rows = FORMATS.values()
-    return Background(
+    return KnownFacts(
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
         criterion_judges=()

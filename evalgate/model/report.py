@@ -85,7 +85,7 @@ class PastCase(TypedDict):
 
 
 @frozen_dataclass
-class Background:
+class KnownFacts:
     """What is known beside the run and its comparison: earlier runs of the base branch, and the
     judges."""
 
@@ -100,7 +100,7 @@ class Background:
 
 
 @frozen_dataclass
-class Channels:
+class PostSettings:
     """The effective settings of these names for GitHub; empty as the run was started."""
 
     comment: str = ""
@@ -117,7 +117,7 @@ class Publication:
     links: Links = Links()
     reproduce: str = ""
     """The command that repeats the run; "" if it is unknown."""
-    channels: Channels = Channels()
+    channels: PostSettings = PostSettings()
     summary: str = ""
     """The job summary as written."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Report:
     edits: Edits = field(default_factory=Edits)
     """The edits of the change to its own rules."""
     problems: tuple[Problem, ...] = ()
-    background: Background = Background()
+    facts: KnownFacts = KnownFacts()
     publication: Publication = Publication()
 
     @property
@@ -167,7 +167,7 @@ class Report:
     @property
     def past(self) -> Mapping[CaseKey, tuple[PastCase, ...]]:
         """The earlier results of each case, the oldest first."""
-        return self.background.past
+        return self.facts.past
 
     @property
     def head_commit(self) -> str:

@@ -108,7 +108,7 @@ def render_summary(report: Report) -> str:
         *comparison_parts,
         _draw("broken", v, 50),
         _draw("criteria", v.criteria, 200),
-        _draw("trend_table", report.background.trends, 50) if report.background.trends else "",
+        _draw("trend_table", report.facts.trends, 50) if report.facts.trends else "",
     ]
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT

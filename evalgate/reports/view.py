@@ -298,7 +298,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     comparison = report.compared
     base = None if comparison.problem else comparison.base
     has_base = base is not None
-    more_count = len(report.background.criterion_judges) - JUDGES
+    more_count = len(report.facts.criterion_judges) - JUDGES
     base_commit = comparison.origin.commit
     statistics = (
         phrase("statistics", report.publication.version, comparison.book.needed) if has_base else ""
@@ -316,7 +316,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     # the same judge judges both sides
     judges = [
         (criterion_judge.criterion, phrase("judge", criterion_judge.judge))
-        for criterion_judge in report.background.criterion_judges[:JUDGES]
+        for criterion_judge in report.facts.criterion_judges[:JUDGES]
     ]
     if more_count > 0:
         judges.append(("", phrase("more_criteria", more_count)))

@@ -471,7 +471,7 @@ def _shard(shard: PlanPart, report: Report) -> Entry:
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
     calibrations = (
         _judged(judged)
-        for judged in report.background.judged
+        for judged in report.facts.judged
         if (judged.suite, judged.criterion) == (suite, use.name)
     )
     return shapes.entry_of(

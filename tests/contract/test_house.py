@@ -21,10 +21,10 @@ MOST = {
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
     "value_classes": 348,
-    "over_8_fields": 25,
+    "over_8_fields": 23,
     "doubled_class_names": 4,
     "words": 1345,  # functions are named by what they do
-    "replace": 139,
+    "replace": 138,
     "largest_room": 7050,  # lines of 100
     "longest_function": 450,  # tokens
 }
