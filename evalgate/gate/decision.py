@@ -47,6 +47,9 @@ from evalgate.system import process, redact
 from evalgate.values import Sentence
 from .measure import FileWriter, Measurement
 
+BLOCKING = (*comparison_verdict.SEVERITY, None)
+"""What a verdict may block by, the worst first."""
+
 
 @process.no_garbage_search()
 def decide(
@@ -59,10 +62,12 @@ def decide(
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
     and the base's is stricter."""
     settings = rules.settings
+    head = measurement.head
+    links = context.trigger.links
     head = replace(
-        measurement.head,
-        commit=measurement.head.commit or context.commit,
-        root=events.root_of(settings.root, context.links),
+        head,
+        commit=head.commit or links.commit,
+        root=events.root_of(settings.root, links),
         workflow_run=context.workflow_run,
     )
     decisions = [
@@ -73,12 +78,12 @@ def decide(
             strict=True,
         )
     ]
-    kinds = [*comparison_verdict.SEVERITY, None]
-    ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]
+    verdicts = [verdict for _, verdict, _ in decisions]
+    ranks = [BLOCKING.index(verdict.blocked_by) for verdict in verdicts]
     by_base = rules.both_decide and ranks[-1] < ranks[0]
     number = -1 if by_base else 0
     policy, verdict, lacking = decisions[number]
-    edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
+    edits = _edits(rules.edits, verdicts, by_base=by_base)
     problems = (
         *([run_parts.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
@@ -97,8 +102,8 @@ def decide(
         facts=_facts(settings, head, history),
         publication=Publication(
             version=__version__,
-            links=context.links,
-            reproduce=context.reproduce,
+            links=links,
+            reproduce=context.audience.reproduce,
             channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
         ),
     )

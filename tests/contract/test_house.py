@@ -16,16 +16,18 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 470_000,
+    "tokens": 470_218,
     "tokens_per_statement": 10.8,
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
-    "value_classes": 348,
-    "over_8_fields": 23,
+    # a run by what started it, whom it tells, how its agents are opened; a report by its facts, its
+    # publication and what is posted of it
+    "value_classes": 351,
+    "over_8_fields": 22,
     "doubled_class_names": 4,
     "words": 1345,  # functions are named by what they do
-    "replace": 138,
-    "largest_room": 7050,  # lines of 100
+    "replace": 134,
+    "largest_room": 6987,  # lines of 100
     "longest_function": 450,  # tokens
 }
 
