@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,6 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionUse,
-    CriterionVerdict,
     FailureCause,
     JudgeUse,
     Report,
@@ -77,13 +77,22 @@ class View:
             for case in self.cases
             for verdict in case.verdict.criteria
         )
-        return tuple(
-            CriterionTotals(
-                suite=suite.key, use=use, verdicts=verdicts.get((suite.key, use.name), ())
-            )
-            for suite in self.report.run.suites
-            for use in suite.criteria
-        )
+        all_totals: list[CriterionTotals] = []
+        for suite in self.report.run.suites:
+            for use in suite.criteria:
+                use_verdicts = verdicts.get((suite.key, use.name), ())
+                kinds = Counter(verdict.kind for verdict in use_verdicts)
+                values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
+                totals = CriterionTotals(
+                    suite=suite.key,
+                    use=use,
+                    mean=fmean(values) if values else None,
+                    total=len(use_verdicts),
+                    passed=len(values) if use.informational else kinds[VerdictKind.PASS],
+                    failed=kinds[VerdictKind.FAIL],
+                )
+                all_totals.append(totals)
+        return tuple(all_totals)
 
     @cached_property
     def by_group(self) -> Mapping[str, Sequence[CaseView]]:
@@ -185,15 +194,19 @@ class Totals:
         return self.cases["passed"] / self.measured if self.measured else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_dataclass
 class CriterionTotals:
-    """One criterion of one suite over its cases."""
+    """One criterion of one suite over the cases that it applies to."""
 
     suite: str
     use: CriterionUse
     """The criterion as it is configured."""
-    verdicts: Sequence[CriterionVerdict]
-    """Those of all cases that it applies to."""
+    mean: float | None
+    """Over the cases that have a value; None without any."""
+    total: int
+    passed: int
+    """The cases that reach the threshold; if it decides nothing, those with a value."""
+    failed: int
 
     @property
     def name(self) -> str:
@@ -206,42 +219,14 @@ class CriterionTotals:
         return None if self.use.informational else self.use.threshold
 
     @property
-    def total(self) -> int:
-        """All cases of the suite that it applies to."""
-        return len(self.verdicts)
-
-    @cached_property
-    def values(self) -> Sequence[float]:
-        """The values of the cases that have one."""
-        return [verdict.value for verdict in self.verdicts if verdict.value is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """The mean of the values; None without any."""
-        return fmean(self.values) if self.values else None
+    def not_evaluated(self) -> int:
+        """The cases that neither passed nor failed."""
+        return self.total - self.passed - self.failed
 
     @property
     def mean_text(self) -> str:
         """The mean as text."""
         return reports_cases.number(self.mean, self.threshold)
-
-    @property
-    def passed(self) -> int:
-        """The cases that reach the threshold; if it decides nothing, those with a value."""
-        return len(self.values) if self.use.informational else self._count(VerdictKind.PASS)
-
-    @property
-    def failed(self) -> int:
-        """The cases that miss the threshold."""
-        return self._count(VerdictKind.FAIL)
-
-    @property
-    def not_evaluated(self) -> int:
-        """All other cases."""
-        return self.total - self.passed - self.failed
-
-    def _count(self, kind: VerdictKind) -> int:
-        return sum(verdict.kind is kind for verdict in self.verdicts)
 
     @property
     def met(self) -> bool | None:
