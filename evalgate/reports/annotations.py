@@ -155,7 +155,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
-    totals = view.view_of(report).totals.cases
+    totals = view.view_of(report).counts
     counts = ((label.value, totals[label]) for label in wording.COUNTED)
     rows = report.compared.criteria[:NAMES]
     deltas = dict[str, float | None]()

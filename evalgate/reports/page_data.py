@@ -328,7 +328,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
             {
                 **_turn(turn, turn.events),
                 "scores": [
-                    [score.name, score.value, score.met]
+                    [score.name, score.value, score.kind and score.kind is VerdictKind.PASS]
                     for score in turns.scores(index, trial=trial, uses=uses.values())
                 ],
             }

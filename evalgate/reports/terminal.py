@@ -474,9 +474,9 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
 
 def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
-    counts = wording.counts(v.totals.cases)
+    counts = wording.counts(v.counts)
     judges = view.judges_summary(report.run.judges)
-    yield Line(phrase("figures", v.totals, report.run.repeats, counts, judges))
+    yield Line(phrase("figures", v, report.run.repeats, counts, judges))
     for title, text in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{title}: {text}"))
     answers = wording.answers(report)

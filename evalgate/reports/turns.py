@@ -10,12 +10,14 @@ from evalgate.comparison import threshold
 from evalgate.model import (
     Content,
     CriterionUse,
+    CriterionVerdict,
     Divergence,
     Finding,
     GradedTrial,
     Invocation,
     ToolCall,
     TrialKey,
+    VerdictKind,
     call_diff,
     divergence,
     turn_score,
@@ -27,19 +29,6 @@ from .phrases import phrase
 
 QUOTE_WIDTH = 160
 TRAJECTORY = "tool_trajectory_avg_score"
-
-
-@frozen_dataclass
-class TurnScore:
-    """One criterion's score of one turn."""
-
-    name: str
-    """The criterion's."""
-    value: float | None
-    threshold: float | None
-    """None if the criterion decides nothing."""
-    met: bool | None
-    """None without a threshold or a value."""
 
 
 @frozen_dataclass
@@ -58,7 +47,7 @@ class Turn:
     """The number of turns of its run, if it is shown without the others."""
     base: Invocation | None = None
     """The base's turn, for new failures."""
-    scores: tuple[TurnScore, ...] = ()
+    scores: tuple[CriterionVerdict, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
     """Each with the name of its criterion."""
 
@@ -122,9 +111,9 @@ class Turn:
         )
 
     @property
-    def missed_scores(self) -> tuple[TurnScore, ...]:
+    def missed_scores(self) -> tuple[CriterionVerdict, ...]:
         """The scores below their thresholds."""
-        return tuple(score for score in self.scores if score.met is False)
+        return tuple(score for score in self.scores if score.kind is VerdictKind.FAIL)
 
     @property
     def compares_answers(self) -> bool:
@@ -242,7 +231,9 @@ def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str,
     ]
 
 
-def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
+def scores(
+    index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]
+) -> Iterator[CriterionVerdict]:
     """The scores of the turn with this index, from 0. Criteria that did not score it are
     omitted."""
     for use in uses:
@@ -250,13 +241,11 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
         value = turn_score(grade, index)
         if value is None:
             continue
-        decides = not use.informational and use.threshold is not None
-        yield TurnScore(
-            name=use.name,
-            value=value,
-            threshold=use.threshold if decides else None,
-            met=threshold.reaches(value, use) if decides else None,
-        )
+        kind = None
+        if not use.informational and use.threshold is not None:
+            kind = VerdictKind.PASS if threshold.reaches(value, use) else VerdictKind.FAIL
+        limit = use.threshold if kind else None
+        yield CriterionVerdict(name=use.name, kind=kind, value=value, threshold=limit)
 
 
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:

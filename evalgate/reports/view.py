@@ -14,6 +14,7 @@ from evalgate.model import (
     Comparison,
     CriterionUse,
     FailureCause,
+    GradedTrial,
     JudgeUse,
     Report,
     Run,
@@ -51,23 +52,40 @@ class View:
         return None if comparison is None or comparison.problem else comparison
 
     @cached_property
-    def totals(self) -> Totals:
-        """The cases by label, and the agents' use in this run."""
+    def counts(self) -> Mapping[str, int]:
+        """The numbers of cases, see `labels.count`."""
+        return labels.count(case.label for case in self.cases)
+
+    @property
+    def measured(self) -> int:
+        """The cases with a known outcome."""
+        return self.counts["passed"] + self.counts["failed"] + self.counts["flaky"]
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of measured cases that passed; None if no case was measured."""
+        return self.counts["passed"] / self.measured if self.measured else None
+
+    @cached_property
+    def fresh_trials(self) -> Sequence[GradedTrial]:
+        """The trials of both sides in this run, with those that confirm, without stored results."""
         comparison = self.report.compared
         trials = self.report.run.all_trials
         if comparison.base is not None:
-            fresh_trials = {
-                BaseSource.FILE: (),
-                BaseSource.STORE: comparison.base.confirmations,
-            }
-            trials += fresh_trials.get(comparison.origin.source, comparison.base.all_trials)
-        used_trials = [trial for trial in trials if not trial.reused]
-        token_counts = [trial.tokens for trial in used_trials if trial.tokens is not None]
-        return Totals(
-            cases=labels.count(case.label for case in self.cases),
-            tokens=sum(token_counts) if token_counts else None,
-            agent_s=sum(trial.seconds for trial in used_trials),
-        )
+            of_base = {BaseSource.FILE: (), BaseSource.STORE: comparison.base.confirmations}
+            trials += of_base.get(comparison.origin.source, comparison.base.all_trials)
+        return [trial for trial in trials if not trial.reused]
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of the agents' models in the fresh trials; None if they are unknown."""
+        counts = [trial.tokens for trial in self.fresh_trials if trial.tokens is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def agent_s(self) -> float:
+        """The agents' seconds in the fresh trials."""
+        return sum(trial.seconds for trial in self.fresh_trials)
 
     @cached_property
     def criteria(self) -> tuple[CriterionTotals, ...]:
@@ -170,28 +188,6 @@ def view_of(report: Report) -> View:
 
 
 _last: View | None = None
-
-
-@frozen_dataclass
-class Totals:
-    """The cases, and the agents' use in this run on both sides, with fresh runs that confirm,
-    without stored results."""
-
-    cases: Mapping[str, int]
-    """By label."""
-    tokens: int | None
-    """None if they are unknown."""
-    agent_s: float
-
-    @property
-    def measured(self) -> int:
-        """The cases with a known outcome."""
-        return self.cases["passed"] + self.cases["failed"] + self.cases["flaky"]
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of measured cases that passed; None if no case was measured."""
-        return self.cases["passed"] / self.measured if self.measured else None
 
 
 @frozen_dataclass

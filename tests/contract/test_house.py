@@ -20,14 +20,12 @@ MOST = {
     "tokens_per_statement": 10.8,
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
-    # a run by what started it, whom it tells, how its agents are opened; a report by its facts, its
-    # publication and what is posted of it
-    "value_classes": 351,
-    "over_8_fields": 22,
+    "value_classes": 349,  # a run by what started it, whom it tells, how its agents are opened
+    "over_8_fields": 25,
     "doubled_class_names": 4,
     "words": 1345,  # functions are named by what they do
-    "replace": 134,
-    "largest_room": 6987,  # lines of 100
+    "replace": 138,
+    "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }
 

@@ -262,7 +262,7 @@ def insist_on_counts(report: Report) -> None:
     """Terminal, comment, outputs and JUnit have the counts of the view, which are those of the
     words."""
     cases = view.view_of(report).cases
-    counts = view.view_of(report).totals.cases
+    counts = view.view_of(report).counts
     words = Counter(case.word for case in cases)
     assert counts["total"] == len(cases)
     assert (counts["passed"], counts["failed"], counts["flaky"]) == (
@@ -322,7 +322,7 @@ def insist_on_words(desk: Desk) -> None:
     kinds = {name: case.verdict.kind for (_, name), case in stored_cases.items()}
     assert rerun_names == {name for name, kind in kinds.items() if kind != "pass"}
     assert passed_count == len(kinds) - len(rerun_names)
-    counts = view.view_of(report).totals.cases
+    counts = view.view_of(report).counts
     page, _ = Workspace({"root": str(desk.root)}).page(LATEST, None)
     figures = dict(re.findall(r"<dt>(\w+)[^<]*</dt>\s*<dd>(\d+)", page))
     assert figures["passed"] == str(counts["passed"])
