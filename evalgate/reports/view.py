@@ -67,7 +67,7 @@ class View:
         return self.counts["passed"] / self.measured if self.measured else None
 
     @cached_property
-    def fresh_trials(self) -> Sequence[GradedTrial]:
+    def run_trials(self) -> Sequence[GradedTrial]:
         """The trials of both sides in this run, with those that confirm, without stored results."""
         comparison = self.report.compared
         trials = self.report.run.all_trials
@@ -78,14 +78,14 @@ class View:
 
     @property
     def tokens(self) -> int | None:
-        """The tokens of the agents' models in the fresh trials; None if they are unknown."""
-        counts = [trial.tokens for trial in self.fresh_trials if trial.tokens is not None]
+        """The tokens of the agents in `run_trials`; None if they are unknown."""
+        counts = [trial.tokens for trial in self.run_trials if trial.tokens is not None]
         return sum(counts) if counts else None
 
     @property
     def agent_s(self) -> float:
-        """The agents' seconds in the fresh trials."""
-        return sum(trial.seconds for trial in self.fresh_trials)
+        """The seconds of the agents in `run_trials`."""
+        return sum(trial.seconds for trial in self.run_trials)
 
     @cached_property
     def criteria(self) -> tuple[CriterionTotals, ...]:
