@@ -136,11 +136,13 @@ class Report:
     run: Run
     verdict: Verdict
     policy: Policy
+    """The rules that decided."""
     comparison: Comparison | None = None
     """None if no base was requested."""
     edits: Edits = field(default_factory=Edits)
     """The edits of the change to its own rules."""
     problems: tuple[Problem, ...] = ()
+    """Remarks about files, settings and what could not be done."""
     facts: KnownFacts = KnownFacts()
     publication: Publication = Publication()
 
