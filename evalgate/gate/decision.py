@@ -28,11 +28,11 @@ from evalgate.model import (
     Comparison,
     CriterionJudge,
     CriterionUse,
+    Display,
     Edits,
     KnownFacts,
     Policy,
     PostSettings,
-    Publication,
     Report,
     RuleBook,
     Run,
@@ -100,7 +100,7 @@ def decide(
         # once each: parts repeat them
         problems=tuple(dict.fromkeys(problems)),
         facts=_facts(settings, head, history),
-        publication=Publication(
+        display=Display(
             version=__version__,
             links=links,
             reproduce=context.audience.reproduce,
@@ -248,14 +248,14 @@ def publish(
         files, unwritten = output.write_all(texts, folder)
     else:
         files, unwritten = write(texts, folder, report)
-    publication = replace(
-        report.publication,
+    display = replace(
+        report.display,
         summary=rendered["summary"],
         files=files,
         lacks_files=bool(unwritten),
     )
     problems = (*report.problems, *unwritten)
-    return replace(report, problems=problems, publication=publication)
+    return replace(report, problems=problems, display=display)
 
 
 def _results(
@@ -278,6 +278,6 @@ def _results(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             policy=report.policy,
-            publication=Publication(version=report.publication.version),
+            display=Display(version=report.display.version),
         )
         yield "base", BASE_RESULTS, results_file.render_results(base_report, outcomes=outcomes[1])

@@ -20,7 +20,7 @@ from evalgate.github.client import Client, Pull
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
-from evalgate.model import KnownFacts, Links, Publication, Report, RuleBook
+from evalgate.model import Display, KnownFacts, Links, Report, RuleBook
 from evalgate.results import file, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -140,7 +140,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
         problems=(*problems, *stored_problems),
         facts=KnownFacts(criterion_judges=decision.criterion_judges(scored_uses, is_stored=True)),
-        publication=Publication(version=__version__, links=links),
+        display=Display(version=__version__, links=links),
     )
 
 

@@ -190,7 +190,7 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Render the report now: its conversations cannot be read after the run."""
-        channels = report.publication.channels
+        channels = report.display.channels
         if channels.comment and self._number is not None:
             self._comment = channels.comment
         self._wants_check = self._wants_check or (channels.check_run and self._may_check)

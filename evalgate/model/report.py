@@ -108,8 +108,8 @@ class PostSettings:
 
 
 @frozen_dataclass
-class Publication:
-    """Where and how a report is shown, and its files."""
+class Display:
+    """How a report is shown: its names, its addresses and its files."""
 
     title: str = "evalgate"
     version: str = ""
@@ -144,7 +144,7 @@ class Report:
     problems: tuple[Problem, ...] = ()
     """Remarks about files, settings and what could not be done."""
     facts: KnownFacts = KnownFacts()
-    publication: Publication = Publication()
+    display: Display = Display()
 
     @property
     def compared(self) -> Comparison:
@@ -159,12 +159,12 @@ class Report:
     @property
     def links(self) -> Links:
         """The addresses that it links to."""
-        return self.publication.links
+        return self.display.links
 
     @property
     def files(self) -> Mapping[str, str]:
         """The paths of written reports, by the report's name."""
-        return self.publication.files
+        return self.display.files
 
     @property
     def past(self) -> Mapping[CaseKey, tuple[PastCase, ...]]:
@@ -189,7 +189,7 @@ class Report:
             return ExitCode.NOT_MEASURED
         if self.verdict.blocked_by is VerdictKind.FAIL:
             return ExitCode.FAIL
-        has_passed = not (self.verdict.blocks or self.publication.lacks_files)
+        has_passed = not (self.verdict.blocks or self.display.lacks_files)
         return ExitCode.PASS if has_passed else ExitCode.NOT_MEASURED
 
     @property

@@ -52,7 +52,7 @@ def render(report: Report) -> str:
     )
     if report.comparison is not None:
         suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
-    root = ET.Element("testsuites", {"name": plain.label(report.publication.title, 100)})
+    root = ET.Element("testsuites", {"name": plain.label(report.display.title, 100)})
     for name in ("tests", "failures", "errors"):
         root.set(name, str(suites.count(f"<{COUNTS[name]} ")))
     root.set("time", f"{report.run.seconds:.3f}")

@@ -55,8 +55,8 @@ def render(report: Report) -> str:
         },
         "results": results[:LIMIT],
     }
-    if report.publication.version:
-        run["tool"]["driver"]["version"] = report.publication.version
+    if report.display.version:
+        run["tool"]["driver"]["version"] = report.display.version
     if report.links.repository and report.links.commit:
         provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]

@@ -282,7 +282,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     more_count = len(report.facts.criterion_judges) - JUDGES
     base_commit = comparison.origin.commit
     statistics = (
-        phrase("statistics", report.publication.version, comparison.book.needed) if has_base else ""
+        phrase("statistics", report.display.version, comparison.book.needed) if has_base else ""
     )
     commit = phrase("commit", report.head_commit[:SHA], report.head_commit and report.run.dirty)
     rows = [("commit", "", commit, base_commit[:SHA])]

@@ -278,7 +278,7 @@ def reproduce(report: Report) -> str:
     """The command that shows the same locally: if there is a base, with the very commit that was
     compared with. "" if no command is known. A command that cannot be split into words is returned
     as it is."""
-    command = report.publication.reproduce.strip()
+    command = report.display.reproduce.strip()
     base = report.compared.origin.commit
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
     if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:

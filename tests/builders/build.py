@@ -170,7 +170,7 @@ def changed(report: Report, **given: Any) -> Report:
                 if field.name in given
             },
         )
-        for name, part in (("facts", report.facts), ("publication", report.publication))
+        for name, part in (("facts", report.facts), ("display", report.display))
     }
     return dataclasses.replace(report, **parts, **given)
 

@@ -21,13 +21,13 @@ from evalgate.model import (
     CaseComparison,
     CaseStatus,
     Comparison,
+    Display,
     EditKind,
     Edits,
     GateEdit,
     JudgeUse,
     PlanPart,
     Policy,
-    Publication,
     Report,
     Run,
     TrialKey,
@@ -56,7 +56,7 @@ def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None)
         run=run,
         verdict=verdict,
         policy=policy,
-        publication=Publication(version="1"),
+        display=Display(version="1"),
         comparison=comparison,
     )
     return "".join(file.render_results(report, outcomes=kept or Kept()))
@@ -405,7 +405,7 @@ def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path)
             run=run,
             verdict=verdict,
             policy=Policy(),
-            publication=Publication(version="1"),
+            display=Display(version="1"),
             edits=edits,
         )
         texts.append("".join(file.render_results(report, outcomes=Kept())))
