@@ -120,8 +120,6 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     """Ask the agent one question, show its turn, and write it if the user agrees; yield the
     files. Raises NothingToDo without a question or an agreement."""
     uses = candidates.find_agents(settings)
-    if not uses:
-        raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
     cli.tell(f"agent: {discovery_agents.label(uses[0])}")
     if len(uses) > 1:

@@ -442,11 +442,8 @@ class FirstTurn:
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
     """The turn of the first agent that answers the question: as they are, then with requirements
-    that may mend their failures. Raises UnavailableError if none answers, ConfigError if there is
-    none."""
+    that may mend their failures. Raises UnavailableError if none answers."""
     forks.refuse_change(context.environ, "evalgate init --ask")
-    if not uses:
-        raise candidates.no_agent()
     failures: list[tuple[AgentUse, AgentFailure]] = []
     uninstallable: dict[Needs | str, AgentFailure] = {}
     for use in uses[:MOST_TRIED]:
