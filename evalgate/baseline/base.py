@@ -41,7 +41,6 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     Policy,
-    Run,
     Suite,
     Suites,
     cases_of,
@@ -766,31 +765,24 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     }
 
 
-def details_of(
-    base: Base, run: Run
-) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, AgentDescription]]:
-    """The environments and the descriptions of the agents of the base's run. An agent that did not
-    run has those of the stored results, with the files of the base's checkout, if any; under its
-    own key, and under that of the suite's agent."""
-    environments = dict(run.agents)
-    descriptions = dict(run.descriptions)
-    stored_agents = {
-        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
-    }
-    for suite in run.suites:
-        if base.stored is None or suite.key not in stored_agents:
-            continue
-        stored_key = stored_agents[suite.key]
-        environment = base.stored.run.agents.get(stored_key)
-        stored_description = base.stored.run.descriptions.get(stored_key)
-        for key in (stored_key, suite.agent.key):
-            if environment and not environments.get(key):
-                environments[key] = environment
-            description = descriptions.get(key, AgentDescription())
-            if stored_description is not None and not description.packages:
-                files = description.files or stored_description.files
-                descriptions[key] = replace(stored_description, files=files)
-    return environments, descriptions
+def stored_agents(
+    base: Base, suites: Suites
+) -> Mapping[str, tuple[Mapping[str, str], AgentDescription | None]]:
+    """The environments and the descriptions of the agents of the stored results, as far as they
+    are used for `suites`, which have the base's agents: by their own key, and by that of the
+    suite's agent."""
+    if base.stored is None:
+        return {}
+    run = base.stored.run
+    stored_keys = {suite.key: suite.agent.key for suite in _stored_suites(base)}
+    agents: dict[str, tuple[Mapping[str, str], AgentDescription | None]] = {}
+    for suite in suites:
+        if suite.key in stored_keys and suite.key in base.reusable:
+            stored_key = stored_keys[suite.key]
+            facts = (run.agents.get(stored_key, {}), run.descriptions.get(stored_key))
+            agents.setdefault(stored_key, facts)
+            agents.setdefault(suite.agent.key, facts)
+    return agents
 
 
 # --- its commit -----------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from builders import sides
@@ -16,6 +18,7 @@ from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison.book import Sides
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.runner.session import Checkout, Side
 
 AGENT = AgentUse(driver="adk")
 KEY = AGENT.key
@@ -74,7 +77,11 @@ def test_a_stored_base_tells_its_environment(
     )
     base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
     run = side(code="c", about=rerun, use=use)
-    assert baseline_base.details_of(base, run)[0] == told
+    stored_agents = baseline_base.stored_agents(base, run.suites)
+    checkout = Checkout(root=Path(), suites=run.suites, stored_agents=stored_agents)
+    agents = {use.key: SimpleNamespace(about=lambda: rerun)}
+    known: Any = SimpleNamespace(agents=agents, checkout=checkout)
+    assert Side.environments(known) == told
 
 
 @pytest.mark.parametrize(
