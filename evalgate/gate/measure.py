@@ -395,14 +395,13 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
     project = session.project
     yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
-        base_suites = baseline_base.with_agents(suites, base)
         yield Checkout(
             root=base.root or root,
-            suites=base_suites,
+            suites=baseline_base.with_agents(suites, base),
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
             part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
-            stored_agents=baseline_base.stored_agents(base, base_suites),
+            stored_agents=baseline_base.stored_agents(base, project.suites),
         )
 
 
@@ -582,10 +581,11 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
+            reused_suites = base.reused_suites(self._gate.project.suites)
             stored_tasks = [
                 task
                 for task in first_tasks
-                if task.side == BASE and task.suite.key in base.reusable
+                if task.side == BASE and task.suite.key in reused_suites
             ]
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
