@@ -25,9 +25,9 @@ from evalgate import agents, config, criteria, reports
 from evalgate.config import Decider, Door, settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
-from evalgate.gate import starter
 from evalgate.model import Need
 from evalgate.results import file, history
+from evalgate.wings.author import starter
 from evalgate.wings.calibrate import agreement
 from evalgate.wings.ces import shapes
 from evalgate.wings.ces.shapes import Handling

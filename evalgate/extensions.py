@@ -138,12 +138,15 @@ def _read(package: str, file: str) -> Iterator[EntryPoint]:
 
 
 class Command(NamedTuple):
-    """A row of `evalgate.commands`: `target`, the `module:name` of a click command, is imported
-    when it is called; `about`: its line in `evalgate --help`."""
+    """A row of `evalgate.commands`."""
 
     name: str
     about: str
+    """Its line in `evalgate --help`."""
     target: str
+    """The `module:name` of a click command, which is imported when it is called."""
+    comes_first: bool = False
+    """`evalgate --help` lists it above the core's commands: users need it before them."""
 
 
 def install_command(extra: str) -> str:

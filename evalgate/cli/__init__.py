@@ -29,11 +29,6 @@ COMMANDS: Table[Command] = Table(
     "evalgate.commands",
     Command,
     (
-        Command(
-            "init",
-            "Write a workflow for the evaluation files and agents that are found.",
-            "evalgate.cli.init:command",
-        ),
         Command("run", "Run the gate and write the reports.", "evalgate.cli.commands:run"),
         Command(
             "merge",
@@ -81,7 +76,8 @@ COMMANDS: Table[Command] = Table(
         ),
     ),
 )
-"""In the order in which users need them; then the commands of wings and of other packages."""
+"""In the order in which users need them; then the commands of wings and of other packages, except
+those that come first."""
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
@@ -90,8 +86,8 @@ class CommandGroup(click.Group):
     """Knows the summary of each command without importing it, so that `--help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names of the commands."""
-        return list(COMMANDS)
+        """The names of the commands in their order."""
+        return sorted(COMMANDS, key=lambda name: not COMMANDS[name].comes_first)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import the command."""
@@ -117,10 +113,10 @@ class CommandGroup(click.Group):
                 raise
             raise click.UsageError(f"{error.message} {hint}", ctx) from error
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line per command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(command.name, command.about) for command in COMMANDS.values()])
+            formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
 
 
 @click.group(

@@ -1,7 +1,7 @@
-"""Facts in an agent's source: variables that it reads, models that it names, keys in its `.env`.
+"""Python source, parsed and never run: the imports among the modules of a checkout, and the agents
+that modules make or ask.
 
-Nothing is imported or run. Import statements are followed from the agent's own modules, within the
-checkout. Agents of frameworks other than ADK are objects at the top level of a module."""
+Agents of frameworks other than ADK are objects at the top level of a module."""
 
 from __future__ import annotations
 
@@ -12,115 +12,24 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeAlias, TypeGuard
 
 from evalgate import agents
 from evalgate.agents.base import AgentDriver
-from evalgate.judges import models
-from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
-from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
-from evalgate.system import redact
-from . import dotenv
 
 MOST_FILES = 1000
 MOST_PARSED = 100
-EXAMPLES = (
-    *(
-        f"{dot}env{separator}{word}"
-        for word in ("example", "sample", "template")
-        for dot in (".", "")
-        for separator in ".-_"
-    ),
-    "example.env",
-)
-"""Names of files that list an agent's variables: `.env.example`, `env-sample`."""
-
-VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-"""Variables that google-genai needs for Vertex AI, besides credentials."""
 
 _NAME = re.compile(r"[\w-]+")
 """A folder or file that may be a part of a module's name."""
-_GEMINI = re.compile(r"gemini-\d[\w.-]*")
-_YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
-_CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
-_OTHER_PREFIXES = {
-    "google-gla": "gemini", "google_genai": "gemini", "google": "gemini",
-    "google-vertex": "vertex_ai", "google_vertexai": "vertex_ai",
-}  # fmt: skip
-"""Providers as Pydantic AI and LangChain write them, with LiteLLM's names."""
-
-
-def keys_of(model: str) -> tuple[str, ...]:
-    """The variables that may hold the key of a model; empty if it needs no key."""
-    model_name = models.parse_name(model)
-    if model_name.client == "gemini":
-        return () if model_name.vertex else GOOGLE_KEYS
-    endpoint = ENDPOINTS.get(model_name.provider)
-    return () if endpoint is None or "localhost" in endpoint.base_url else (endpoint.key,)
-
-
-def is_google(model: str) -> bool:
-    """True if google-genai calls the model, with a key or through Vertex AI."""
-    return models.parse_name(model).client == "gemini"
-
-
-@dataclass(slots=True, kw_only=True)
-class AgentSource:
-    """Facts in all modules of an agent.
-
-    `needs`: variables that they read without a default. `sets`: variables that they set, with their
-    texts, "" for any other value. `models`: names of models, as judges write them. `has_own_key`: a
-    model gets its key from the source. `logs_in`: the source requests credentials of Google Cloud.
-    `values`: those of its `.env`; `samples`: those of its `.env.example`."""
-
-    needs: set[str] = field(default_factory=set)
-    sets: dict[str, str] = field(default_factory=dict)
-    models: set[str] = field(default_factory=set)
-    has_own_key: bool = False
-    logs_in: bool = False
-    values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    samples: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def uses_vertex(self) -> bool:
-        """True if google-genai uses Vertex AI, according to the `.env` or else the source; or
-        according to the example."""
-        flags = (
-            self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""),
-            self.samples.get(VERTEX[0], ""),
-        )
-        return any(flag.strip().lower() in TRUE_WORDS for flag in flags)
-
 
 Imports: TypeAlias = tuple[tuple[int, str], ...]
 """Level and dotted name of each import."""
 
 ReadText = Callable[[str], str | None]
 """Reads a file by its POSIX path below the root; None if it is missing."""
-
-
-def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
-    """Read the source of an agent; empty if it is not Python code in the checkout."""
-    graph = ImportGraph(read)
-    files = _start_of(use, graph.read)
-    if not files:
-        return AgentSource()
-    folder = str(PurePosixPath(files[0]).parent)
-    source = AgentSource(
-        values=_nearest((dotenv.NAME,), folder, graph.read),
-        samples=_nearest(EXAMPLES, folder, graph.read),
-    )
-    for file in graph.reached(files):
-        module = graph.parsed(file)
-        if module is not None:
-            _ModuleReader(module, source).read()
-        elif not file.endswith(".py"):  # an agent's YAML
-            names = _YAML_MODEL.findall(graph.read(file) or "")
-            source.models |= set(map(_model_name, names)) - {""}
-    return source
 
 
 class ImportGraph:
@@ -162,54 +71,27 @@ class ImportGraph:
         names = name.split(".") if name else []
         folders = [folder, *map(str, PurePosixPath(folder).parents)]
         if level:
-            return _in(folders[level - 1], names, self.read) if level <= len(folders) else []
+            return self.below(folders[level - 1], names) if level <= len(folders) else []
         for base in folders:
             for start in (base, _join(base, "src")):
-                if files := _in(start, names, self.read):
+                if files := self.below(start, names):
                     return files
         return []
 
-
-def _start_of(use: AgentUse, read: ReadText) -> list[str]:
-    """The modules that are imported first: the agent's own before its packages."""
-    path = str(use.options.get("path", ".")).strip("/")
-    if "call" in use.options:
-        module = str(use.options["call"]).partition(":")[0]
-        return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][
-            ::-1
-        ]
-    if "path" not in use.options:
-        return []
-    if path.endswith(".py"):
-        return [path]
-    names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
-    files = (_join(path or ".", name) for name in names)
-    return [file for file in files if read(file) is not None]
-
-
-def _in(base: str, names: Iterable[str], read: ReadText) -> list[str]:
-    """The modules named by `names` below a folder, including the packages on the way. The last part
-    may be a name in a module."""
-    files = []
-    path = base
-    for name in names:
-        path = _join(path, name)
-        files += [file for file in (f"{path}.py", f"{path}/__init__.py") if read(file) is not None]
-    return files
+    def below(self, base: str, names: Iterable[str]) -> list[str]:
+        """The modules named by `names` below a folder, including the packages on the way. The last
+        part may be a name in a module."""
+        files = []
+        path = base
+        for name in names:
+            path = _join(path, name)
+            places = (f"{path}.py", f"{path}/__init__.py")
+            files += [file for file in places if self.read(file) is not None]
+        return files
 
 
 def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
-
-
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
-    """The variables of the first of these files, from a folder up to the root."""
-    places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
-    for path in (_join(str(place), name) for place in places for name in names):
-        text = read(path)
-        if text is not None:
-            return dotenv.parse(text)
-    return {}
 
 
 # --- one module -----------------------------------------------------------------------------------
@@ -229,13 +111,13 @@ def imports_of(module: ast.Module) -> Imports:
     """Level and dotted name of each import of a module, and of each name that it imports."""
     imports: dict[tuple[int, str], None] = {}
     for node in walk_blocks(module):
-        imports |= {(level, name): None for _, level, name in _imported_names(node)}
+        imports |= {(level, name): None for _, level, name in imported_names(node)}
         if isinstance(node, ast.ImportFrom):
             imports[node.level, node.module or ""] = None
     return tuple(imports)
 
 
-def _imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
+def imported_names(node: ast.AST) -> Iterator[tuple[ast.alias, int, str]]:
     """The names that an import statement binds, each with its level and dotted name."""
     level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
     for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
@@ -257,148 +139,25 @@ def walk_blocks(module: ast.Module, *, at_import: bool = False) -> Iterator[ast.
                 pending += getattr(node, name, ())
 
 
-_Pending: TypeAlias = tuple[ast.AST, bool]
-"""A node, and True if its variables are optional: a missing variable is caught, or has a
-substitute."""
-
-
-_ENVIRON = "os.environ"
-
-
-class _ModuleReader:
-    """Walks a module with its own stack, because source may be nested more deeply than Python can
-    recurse."""
-
-    def __init__(self, module: ast.Module, source: AgentSource) -> None:
-        self._module = module
-        self._source = source
-        self._aliases: dict[str, str] = {}
-        self._constants = constants_of(module)
-        self._needs: set[str] = set()
-        self._tested: set[str] = set()
-
-    def read(self) -> None:
-        """Add the facts of the module to the source."""
-        for node in walk_blocks(self._module):  # imports come first, because they give aliases
-            for alias, level, name in _imported_names(node):
-                if alias.asname or isinstance(node, ast.ImportFrom):
-                    self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
-        pending: list[_Pending] = [(self._module, False)]
-        while pending:
-            node, is_optional = pending.pop()
-            self._look(node, is_optional=is_optional)
-            for name, value in _pairs(node):
-                self._models_in(value, name)
-            pending += _below(node, is_optional=is_optional)
-        self._source.needs |= self._needs - self._tested
-
-    def _look(self, node: ast.AST, *, is_optional: bool) -> None:
-        match node:
-            case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if (
-                self._dotted(value) == _ENVIRON
-            ):
-                self._needs |= set() if is_optional else self._key(key)
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
-                        self._source.sets |= dict.fromkeys(
-                            self._key(target.slice), _text(value) or ""
-                        )
-            case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
-                self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
-            case ast.Call():
-                self._call(node, is_optional=is_optional)
-            case ast.ClassDef() if any(_name(base).endswith("BaseSettings") for base in node.bases):
-                self._settings_class(node)
-            case ast.keyword(arg="api_key"):
-                self._source.has_own_key = True
-            case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
-                self._model(text)
-
-    def _call(self, node: ast.Call, *, is_optional: bool) -> None:
-        function_name = self._dotted(node.func)
-        arguments = node.args
-        self._source.logs_in |= function_name == "google.auth.default"
-        if not arguments or function_name not in _READING:
-            # the first argument of LiteLlm and of Pydantic AI's Agent is the model
-            if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
-                for argument in arguments[:1]:
-                    self._models_in(argument, "model")
-            return
-        default = next(
-            (keyword.value for keyword in node.keywords if keyword.arg == "default"), None
-        )
-        default = arguments[1] if len(arguments) > 1 else default
-        key = self._key(arguments[0])
-        if function_name == f"{_ENVIRON}.setdefault":
-            self._source.sets |= dict.fromkeys(key, _text(default) or "")
-        elif not is_optional:
-            is_none = isinstance(default, ast.Constant) and default.value is None
-            self._needs |= {name for name in key if is_none or _lacks(default, name)}
-        if default is not None:
-            self._models_in(default, "".join(key))
-
-    def _settings_class(self, node: ast.ClassDef) -> None:
-        """Add the fields of a pydantic-settings class as variables."""
-        # also from a nested class Config
-        options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}
-        prefix = _text(options.get("env_prefix")) or ""
-        case_option = options.get("case_sensitive")
-        is_case_sensitive = isinstance(case_option, ast.Constant) and case_option.value is True
-        for statement in node.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                annotation = {_name(part) for part in ast.walk(statement.annotation)}
-                if statement.target.id == "model_config" or "ClassVar" in annotation:
-                    continue
-                alias, default = _field(statement.value)
-                name = f"{prefix}{statement.target.id}"
-                name = alias or (name if is_case_sensitive else name.upper())
-                self._needs |= {name} if _lacks(default, name) else set()
-
-    def _models_in(self, value: ast.expr, name: str) -> None:
-        """Add the models in the value of a name."""
-        for leaf in _leaves(value) if "model" in name.lower() else ():
-            self._model(text_of(leaf, self._constants))
-
-    def _model(self, text: str | None) -> None:
-        self._source.models |= {name} if text and (name := _model_name(text)) else set()
-
-    def _key(self, node: ast.expr) -> set[str]:
-        """The variable that an expression names; empty if none."""
-        text = text_of(node, self._constants)
-        return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
-
-    def _dotted(self, node: ast.expr) -> str:
-        """The full dotted name of an expression, with import aliases resolved."""
-        names: list[str] = []
-        while isinstance(node, ast.Attribute):
-            names.append(node.attr)
-            node = node.value
-        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(names)])
-
-
 def constants_of(module: ast.Module) -> dict[str, str]:
     """The names that a module's top level sets to texts, with their texts."""
-    pairs = ((name, _text(value)) for name, value in _pairs_at_top(module))
-    return {name: text for name, text in pairs if name and text is not None}
+    texts = ((name, text_of(value)) for name, value in pairs_at_top(module))
+    return {name: text for name, text in texts if name and text is not None}
 
 
-def text_of(node: ast.expr, constants: Mapping[str, str]) -> str | None:
+def text_of(node: ast.AST | None, constants: Mapping[str, str] = {}) -> str | None:
     """The text of an expression, which may be the name of a constant; None if it is no text."""
-    return constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
+    if isinstance(node, ast.Name):
+        return constants.get(node.id)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _pairs_at_top(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def pairs_at_top(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """The names that a module's top level sets, with their values."""
-    return itertools.chain.from_iterable(map(_pairs, module.body))
+    return itertools.chain.from_iterable(map(pairs, module.body))
 
 
-_READING = frozenset(
-    {"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))}
-)
-
-
-def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Names with their values: in assignments, dictionaries and keyword arguments."""
     match node:
         case ast.Assign(targets=targets, value=value):
@@ -406,38 +165,24 @@ def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             yield getattr(target, "id", ""), value
         case ast.Dict(keys=keys, values=values):
-            yield from ((_text(key) or "", value) for key, value in zip(keys, values, strict=True))
+            yield from (
+                (text_of(key) or "", value) for key, value in zip(keys, values, strict=True)
+            )
         case ast.keyword(arg=str(name), value=value):
             yield name, value
 
 
-def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
-    """The children of a node, without code that runs only in a script."""
-    if _is_guard(node):
-        yield from ((child, is_optional) for child in node.orelse)
-        return
-    optional_nodes: Iterable[ast.AST] = ()
-    if isinstance(node, ast.Try) and any(_catches(handler.type) for handler in node.handlers):
-        optional_nodes = node.body
-    elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        optional_nodes = node.values[:-1]
-    optional_ids = {id(child) for child in optional_nodes}
-    yield from (
-        (child, is_optional or id(child) in optional_ids) for child in ast.iter_child_nodes(node)
-    )
+def children(node: ast.AST) -> Iterable[ast.AST]:
+    """The nodes right below a node, without code that runs only in a script."""
+    return node.orelse if _is_guard(node) else ast.iter_child_nodes(node)
 
 
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
     """True for `if __name__ == "__main__"`."""
-    return isinstance(node, ast.If) and "__name__" in map(_name, _leaves(node.test))
+    return isinstance(node, ast.If) and "__name__" in map(name_of, leaves(node.test))
 
 
-def _catches(exception_node: ast.expr | None) -> bool:
-    kinds = exception_node.elts if isinstance(exception_node, ast.Tuple) else [exception_node]
-    return any(kind is None or _name(kind) in _CATCH_ALL for kind in kinds)
-
-
-def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
+def leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
     """The names and constants of an expression, without those in calls within it."""
     pending: list[ast.AST] = [value]
     while pending:
@@ -448,39 +193,9 @@ def _leaves(value: ast.expr) -> Iterator[ast.Name | ast.Constant]:
             pending += ast.iter_child_nodes(node)
 
 
-def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:
-    """The variable name that a settings field sets explicitly, and its default."""
-    if not isinstance(value, ast.Call) or _name(value.func) != "Field":
-        return "", value
-    keywords = {keyword.arg: keyword.value for keyword in value.keywords}
-    aliases = (_text(keywords.get(key)) for key in ("validation_alias", "alias", "env"))
-    default = value.args[0] if value.args else keywords.get("default")
-    return next(filter(None, aliases), ""), default or keywords.get("default_factory")
-
-
-def _lacks(default: ast.expr | None, name: str) -> bool:
-    """True if a variable has no default; an empty one is none for a secret."""
-    if not isinstance(default, ast.Constant):
-        return default is None
-    return default.value is Ellipsis or (not default.value and redact.is_named(name))
-
-
-def _name(node: ast.AST | None) -> str:
+def name_of(node: ast.AST | None) -> str:
+    """The last part of a dotted name; "" for any other node."""
     return str(getattr(node, "id", getattr(node, "attr", "")))
-
-
-def _text(node: ast.AST | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _model_name(text: str) -> str:
-    """A model's name as judges write it; "" if the text is not a known model."""
-    if not text or len(text) > 200 or any(character.isspace() for character in text):
-        return ""
-    prefix, colon, name = text.partition(":")
-    if colon and "/" not in prefix:  # openai:gpt-4o
-        text = f"{_OTHER_PREFIXES.get(prefix, prefix)}/{name}"
-    return text if models.parse_name(text).client else ""
 
 
 # --- agents of other frameworks ------------------------------------------------------------------
@@ -554,7 +269,7 @@ def _use_of(
 
 def _named(module: ast.Module, makers: Collection[str]) -> dict[str, ast.expr]:
     """The names at a module's top level for what a maker makes, with its calls."""
-    return {name: value for name, value in _pairs_at_top(module) if name and _makes(value, makers)}
+    return {name: value for name, value in pairs_at_top(module) if name and _makes(value, makers)}
 
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -569,7 +284,7 @@ _BUILT_BY_NOBODY = frozenset({
 def _needs_nothing(function: Function, *, after: int = 0) -> bool:
     """True if all parameters after the first `after` have defaults, or a class that may be made
     without arguments."""
-    names = [_name(parameter.annotation) for parameter in _required(function)[after:]]
+    names = [name_of(parameter.annotation) for parameter in _required(function)[after:]]
     return all(name[:1].isupper() and name not in _BUILT_BY_NOBODY for name in names)
 
 
@@ -613,7 +328,7 @@ def find_functions(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUs
 def _answers(function: Function, *, after: int = 0, texts: int = 1) -> bool:
     """True if a function has a name for answering, and requires so many texts after the first
     `after` parameters."""
-    kinds = [_name(parameter.annotation) for parameter in _required(function)[after:]]
+    kinds = [name_of(parameter.annotation) for parameter in _required(function)[after:]]
     has_name = not function.name.startswith("_") and _ANSWERING.fullmatch(function.name) is not None
     return has_name and len(kinds) == texts and {*kinds} <= {"", "str"}
 
@@ -641,9 +356,9 @@ def _methods(owner: ast.ClassDef) -> Iterator[str]:
 def _makes(value: ast.AST | None, makers: Collection[str]) -> bool:
     """True if an expression calls a maker, also as `Agent[Context](...)`."""
     function = value.func if isinstance(value, ast.Call) else None
-    if _name(getattr(function, "value", None)) == "re":  # `re.compile` is not a maker
+    if name_of(getattr(function, "value", None)) == "re":  # `re.compile` is not a maker
         return False
-    return _name(function.value if isinstance(function, ast.Subscript) else function) in makers
+    return name_of(function.value if isinstance(function, ast.Subscript) else function) in makers
 
 
 def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
@@ -657,7 +372,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
         new_makers = {node.name for node in functions if _returns_agent(node, known_makers)}
         new_makers -= known_makers
     called_names = {
-        _name(call.func)
+        name_of(call.func)
         for function in functions
         if function.name in known_makers
         for call in ast.walk(function)
@@ -669,7 +384,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
                 yield statement.name
         elif not isinstance(statement, ast.ClassDef):
             continue
-        elif any(_name(mark) in makers for mark in statement.decorator_list):  # as `@CrewBase`
+        elif any(name_of(mark) in makers for mark in statement.decorator_list):  # as `@CrewBase`
             yield statement.name
         elif _is_made_alone(statement):
             yield from (
@@ -680,7 +395,7 @@ def _factories(module: ast.Module, makers: Collection[str]) -> Iterator[str]:
 def _returns_agent(function: Function, makers: Collection[str]) -> bool:
     """True if a function returns the result of a maker: alone, in a tuple, or given to a class."""
     made_names = {
-        name for node in ast.walk(function) for name, value in _pairs(node) if _makes(value, makers)
+        name for node in ast.walk(function) for name, value in pairs(node) if _makes(value, makers)
     }
 
     def is_agent(value: ast.expr | None) -> bool:
@@ -690,19 +405,21 @@ def _returns_agent(function: Function, makers: Collection[str]) -> bool:
         match node:
             case ast.Return(value=ast.Tuple(elts=parts)) if any(map(is_agent, parts)):
                 return True
-            case ast.Return(value=ast.Call(func=func, args=args, keywords=keywords)) if _name(func)[
-                :1
-            ].isupper() and any(map(is_agent, [*args, *(keyword.value for keyword in keywords)])):
+            case ast.Return(value=ast.Call(func=func, args=args, keywords=keywords)) if name_of(
+                func
+            )[:1].isupper() and any(
+                map(is_agent, [*args, *(keyword.value for keyword in keywords)])
+            ):
                 return True
             case ast.Return(value=value) if is_agent(value):
                 return True
-    return _name(function.returns) in makers
+    return name_of(function.returns) in makers
 
 
 def _is_made_alone(owner: ast.ClassDef) -> bool:
     """True for a public class whose objects are made without arguments."""
     init = _functions_of(owner).get("__init__")
-    is_abstract = any(_name(node) == "abstractmethod" for node in ast.walk(owner))
+    is_abstract = any(name_of(node) == "abstractmethod" for node in ast.walk(owner))
     is_made = not owner.bases if init is None else _needs_nothing(init, after=1)
     return is_made and not is_abstract and not owner.name.startswith("_")
 
@@ -714,7 +431,7 @@ def _agents_of_class(owner: ast.ClassDef, makers: Collection[str]) -> Iterator[s
         for node in ast.walk(owner)
         if isinstance(node, ast.Assign | ast.AnnAssign) and _makes(node.value, makers)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Attribute) and _name(target.value) == "self"
+        if isinstance(target, ast.Attribute) and name_of(target.value) == "self"
     ]
     methods = [
         name
@@ -737,11 +454,10 @@ SERVERS = frozenset({"chainlit", "fastapi", "flask", "gradio", "streamlit", "uvi
 """Packages whose programs serve, and do not ask an agent themselves."""
 
 
-def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
+def find_programs(files: Collection[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The programs that make an agent of a framework, or import a module that does, those near the
     root first. Tests are left out."""
     drivers_by_file: dict[str, str] = {}
-    files = _nearest_first(files)
     for file, module in _parsed(files, graph, _framework_names()):
         for driver in _drivers_of(file, graph):
             if any(_makes(node, driver.makers) for node in ast.walk(module)):
@@ -755,7 +471,7 @@ def find_programs(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse
 
 def find_conversations(files: Iterable[str], graph: ImportGraph) -> Iterator[AgentUse]:
     """The programs without a framework that take a text at the terminal, and call a model."""
-    for file in _programs(_nearest_first(files), graph, _TERMINAL):
+    for file in _programs(files, graph, _TERMINAL):
         if any(graph.packages(place) & CLIENTS for place in graph.reached([file])):
             found_by = "a program at the terminal"
             yield _use_of(file, PROGRAM, graph, driver=agents.OF_FUNCTIONS, found_by=found_by)
@@ -769,15 +485,12 @@ CLIENTS = frozenset({
 _TERMINAL = re.compile(r"\binput\(|\bparse_args\(|\bargv\[1|\b(click|typer)\b")
 
 
-def _nearest_first(files: Iterable[str]) -> list[str]:
-    return sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
-
-
 def _programs(files: Iterable[str], graph: ImportGraph, words: re.Pattern[str]) -> Iterator[str]:
-    """The first programs among these files that contain one of the words."""
+    """The first programs among these files that contain one of the words, nearest the root."""
+    nearest_first = sorted(files, key=lambda file: (file.count("/"), not file.endswith("main.py")))
     programs = (
         file
-        for file, module in _parsed(files, graph, words)
+        for file, module in _parsed(nearest_first, graph, words)
         if any(map(_runs, module.body)) and graph.packages(file).isdisjoint(SERVERS)
     )
     return itertools.islice(programs, MOST_PROGRAMS)
@@ -809,10 +522,10 @@ def _runs_at_import(statement: ast.stmt) -> bool:
     while pending:
         node = pending.pop()
         function = node.func if isinstance(node, ast.Call) else None
-        if (_name(getattr(function, "value", None)), _name(function)) in _RUNNING_CALLS:
+        if (name_of(getattr(function, "value", None)), name_of(function)) in _RUNNING_CALLS:
             return True
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            pending += (child for child, _ in _below(node, is_optional=False))
+            pending += children(node)
     return False
 
 
@@ -822,12 +535,8 @@ _RUNNING = re.compile(rf"{PROGRAM}|\b(run|main|run_until_complete|input)\(")
 
 def _runs(statement: ast.stmt) -> bool:
     """True for a statement that runs a program: under `if __name__ == "__main__"`, or a call."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    is_main = isinstance(call, ast.Call) and _name(call.func) in (
-        "run",
-        "main",
-        "run_until_complete",
-    )
+    called = getattr(statement.value, "func", None) if isinstance(statement, ast.Expr) else None
+    is_main = name_of(called) in ("run", "main", "run_until_complete")
     return is_main or _is_guard(statement) or _runs_at_import(statement)
 
 
@@ -843,13 +552,15 @@ def _helpers(module: ast.Module, made_agents: Mapping[str, ast.expr]) -> set[str
         match statement:
             case ast.Assign(targets=[ast.Attribute(attr="handoffs")], value=value):
                 helper_names |= _names_in(value)
-            case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if _name(func) == "Task":
+            case ast.Assign(value=ast.Call(func=func, keywords=keywords)) if (
+                name_of(func) == "Task"
+            ):
                 helper_names |= {
-                    _name(keyword.value) for keyword in keywords if keyword.arg == "agent"
+                    name_of(keyword.value) for keyword in keywords if keyword.arg == "agent"
                 }
         if isinstance(statement, FUNCTIONS):
             marks = {
-                _name(leaf) for mark in statement.decorator_list for leaf in ast.walk(mark)
+                name_of(leaf) for mark in statement.decorator_list for leaf in ast.walk(mark)
             } - {""}
             if any(mark in made_agents or re.search("tool|guardrail", mark) for mark in marks):
                 helper_names |= _names_in(statement) - marks
@@ -864,7 +575,7 @@ def _names_in(node: ast.AST) -> set[str]:
 def _agents_of_others(module: ast.Module, uses: Iterable[AgentUse]) -> set[str]:
     """The imported names in a module's agents, as `module:name`."""
     own_names = {str(use.options["call"]).partition(":")[2] for use in uses}
-    made_values = (value for name, value in _pairs_at_top(module) if name in own_names)
+    made_values = (value for name, value in pairs_at_top(module) if name in own_names)
     used_names = set().union(*map(_names_in, made_values))
     return {
         f"{statement.module.rpartition('.')[2]}:{alias.name}"
@@ -885,7 +596,7 @@ def _importable(file: str, graph: ImportGraph) -> tuple[str, str]:
     paths = [name.split(".") for level, name in imports if not level]
     for base in (folder, *folder.parents):
         if graph.read(str(base / "__init__.py")) is None and any(
-            _in(str(base), names, graph.read)
+            graph.below(str(base), names)
             for names in paths
             if base != folder or names[0] != path.name
         ):

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,13 +21,11 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.pool import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
-from evalgate.config import variables
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import (
-    agent_source,
     agents as discovery_agents,
     candidates,
     dotenv,
@@ -44,16 +42,17 @@ from evalgate.errors import (
     UnavailableError,
     errors_in,
 )
-from evalgate.github import forks, workflows
-from evalgate.github.workflows import GateStep
+from evalgate.github import forks
+from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS
+from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
 from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
-from . import measure, prepare
+from . import measure, prepare, workflows
 from .store import HEAD
 
 LEAST_DISK_BYTES = 2 * 10**9
@@ -204,8 +203,8 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
     yield from state.report("judge", missing)
-    models = criteria_judges.models_of(settings, [suite])
-    if models and not missing:
+    model_names = criteria_judges.models_of(settings, [suite])
+    if model_names and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))
         source = (
             "recorded replies"
@@ -214,8 +213,8 @@ def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
             if keys
             else "no key"
         )
-        yield Check("judge", f"{words.listed(models)}: {source}")
-        if not keys and any(model.startswith("vertex") for model in models):
+        yield Check("judge", f"{words.listed(model_names)}: {source}")
+        if not keys and any(name.startswith("vertex") for name in model_names):
             yield cloud_credentials(environ)
 
 
@@ -439,7 +438,7 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
             continue
         problems = [
             *workflows.problems(step),
-            *unset_in_workflow(step, sorted(state.needed), settings, for_judges=keys),
+            *workflows.unset(step, sorted(state.needed), settings, for_judges=keys),
         ]
         yield from (Check("workflow", problem=problem) for problem in problems)
         if not problems:
@@ -468,15 +467,15 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
     passed_variables = variables.environment()
     present_names = surroundings.variables
     outside_variables = {**dotenv.of_agent(use, state.project.settings.root), **passed_variables}
-    models_by_keys = grouped((agent_source.keys_of(name), name) for name in surroundings.models)
-    flag, *vertex_names = agent_source.VERTEX
+    models_by_keys = grouped((keys_of(name), name) for name in surroundings.models)
+    flag, *vertex_names = workflows.VERTEX
     for keys, names in models_by_keys.items():
         model_names = words.listed(names)
         if keys == GOOGLE_KEYS and flag in present_names:
             missing = [name for name in vertex_names if name not in present_names]
             state.needed |= {
                 name
-                for name in agent_source.VERTEX
+                for name in workflows.VERTEX
                 if name not in present_names or name in outside_variables
             } | {workflows.CREDENTIALS}
             yield _model(
@@ -504,11 +503,6 @@ def _model(model_names: str, missing: Sequence[str], text: str, variables: Agent
     reason, _, hint = variables.why_lacking(missing).partition("; ")
     message = f"{model_names} cannot be asked: {reason}"
     return Check("model", problem=errors.error("model-key-missing", message, hint=hint))
-
-
-def needs_naming(name: str) -> bool:
-    """True if an agent in a workflow gets a variable only if `env` names it."""
-    return not AgentVariables(environ={}).passes(name)
 
 
 def cloud_credentials(environ: Environ) -> Check:
@@ -549,54 +543,19 @@ def aws_credentials(environ: Environ) -> Check:
     return Check("credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
 
 
+def keys_of(model: str) -> tuple[str, ...]:
+    """The variables that may hold the key of a model; empty if it needs no key."""
+    model_name = models.parse_name(model)
+    if model_name.client == "gemini":
+        return () if model_name.vertex else GOOGLE_KEYS
+    endpoint = ENDPOINTS.get(model_name.provider)
+    return () if endpoint is None or "localhost" in endpoint.base_url else (endpoint.key,)
+
+
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
     """The variables with the keys of judges and of models that play users."""
     judge = settings.gate_file.judge
     if judge.api_key_env:
         return [judge.api_key_env] if judge.api_key_env.isidentifier() else []
     names = () if judge.client == "replay" else criteria_judges.models_of(settings, suites)
-    return list(dict.fromkeys(key for name in names for key in agent_source.keys_of(name)[:1]))
-
-
-def unset_in_workflow(
-    step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
-) -> Iterator[Problem]:
-    """A warning if a step does not give agents or judges their variables."""
-    if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
-        return  # the step runs a part of the repository, whose agents may differ
-    passed_variables = AgentVariables(
-        environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
-    ).environment()
-    missing_names = _missing_names(needed, passed_variables.keys())
-    unset_names = (name for name in step.env if name not in step.variables and "*" not in name)
-    absent_names = dict.fromkeys([*missing_names, *unset_names])
-    judge_names = _missing_names(
-        [name for name in for_judges if name not in absent_names], step.variables
-    )
-    if judge_names:
-        message = f"judges would not get {words.listed(judge_names, limit=20)}"
-        hint = "\n".join(["At the step:", *_env(judge_names)])
-        yield errors.warning("workflow-variable", message, step.place, hint)
-    if not absent_names:
-        return
-    names = dict.fromkeys([*step.env, *(name for name in missing_names if needs_naming(name))])
-    lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
-    lacking_names = [name for name in absent_names if name not in step.variables]
-    lines += _env([name for name in lacking_names if name != workflows.CREDENTIALS])
-    if workflows.CREDENTIALS in lacking_names:
-        lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
-    message = f"the agent would not get {words.listed(absent_names, limit=20)}"
-    yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
-
-
-def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:
-    """The names of missing variables; a Google variable is not missing if another one serves the
-    same models."""
-    google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
-    served_names = google if not google.isdisjoint(present_names) else set[str]()
-    return [name for name in names if name not in {*present_names, *served_names}]
-
-
-def _env(names: Sequence[str]) -> list[str]:
-    lines = [f"      {name}: {variables.secret(name)}" for name in names]
-    return ["    env:", *lines] if names else []
+    return list(dict.fromkeys(key for name in names for key in keys_of(name)[:1]))

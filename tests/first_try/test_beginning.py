@@ -16,7 +16,8 @@ from builders import forked_command, repositories
 
 from evalgate.config import load, variables
 from evalgate.errors import ConfigError
-from evalgate.gate import prepare, starter
+from evalgate.gate import prepare
+from evalgate.wings.author import starter
 from tests.golden.test_doctor import CASES, SOUND, evalset
 
 pytestmark = pytest.mark.integration

@@ -1,8 +1,14 @@
-"""Evaluation files made from conversations and by a model."""
+"""The first files of a repository; evaluation files made from conversations and by a model."""
 
 from evalgate.extensions import Command
 
 COMMANDS = (
+    Command(
+        "init",
+        "Write a workflow for the evaluation files and agents that are found.",
+        "evalgate.wings.author.cli:init",
+        comes_first=True,
+    ),
     Command(
         "record",
         "Add a recorded conversation (session, trace) as a case.",

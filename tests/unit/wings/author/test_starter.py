@@ -10,8 +10,8 @@ import pytest
 
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
-from evalgate.gate import starter
 from evalgate.model import AgentFailure, AgentUse, FailureKind
+from evalgate.wings.author import starter
 
 LOADING = "the agent 'desk:agent' cannot be loaded: "
 DDGS = (

@@ -3,14 +3,12 @@ its first case, for which the agent answers one question."""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -26,14 +24,16 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents, candidates, dotenv
-from evalgate.discovery.agent_source import AgentSource, ImportGraph
+from evalgate.discovery.agent_source import ImportGraph
 from evalgate.discovery.agents import AgentFolders
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.github import forks, workflows
+from evalgate.gate import doctor, edit, prepare, workflows
+from evalgate.github import forks
+from evalgate.judges import models
 from evalgate.judges.base import ADK_MODEL
 from evalgate.judges.clients import GOOGLE_KEYS, Clients
 from evalgate.model import (
@@ -57,7 +57,8 @@ from evalgate.values import (
     matches_any,
     without,
 )
-from . import doctor, edit, prepare
+from . import source as author_source
+from .source import AgentSource
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
@@ -84,20 +85,22 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 
 @frozen_dataclass
 class Starter:
-    """The files to write, and the steps left to do by hand.
-
-    `files`: texts by their path below `top`. `secrets`: names of repository secrets, by the
-    variable that each one sets. `elsewhere`: a workflow that already runs evalgate; a second
-    workflow would run it twice. `uses_cloud`: the agents use Google Cloud, which needs
-    credentials."""
+    """The files to write, and the steps left to do by hand."""
 
     top: Path
+    """The repository's folder."""
     files: Mapping[str, str]
+    """Texts by their path below `top`."""
     secrets: Mapping[str, str]
+    """Names of repository secrets, by the variable that each one sets."""
     elsewhere: str
+    """A workflow that already runs evalgate, or "": a second one would run it twice."""
     uses_cloud: bool
+    """The agents use Google Cloud, which needs credentials."""
     action: str
+    """As a step of the workflow names it."""
     undecided: tuple[str, ...]
+    """Suites for which the user must still choose an agent."""
 
 
 def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
@@ -109,10 +112,12 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     action = action or publisher() or ACTION
     rules, chosen_uses, undecided = render_rules(settings, project, action)
-    sources = [agent_source.of_agent(use, read_source) for use in (*known_uses, *chosen_uses)]
-    if any(environ.get(key) for key in GOOGLE_KEYS):  # a key here says more than an example
-        flags = agent_source.VERTEX[:1]
-        sources = [replace(source, samples=without(source.samples, flags)) for source in sources]
+    # a key here says more than an example
+    ignored_samples = workflows.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
+    sources = [
+        author_source.of_agent(use, read_source, ignored_samples=ignored_samples)
+        for use in (*known_uses, *chosen_uses)
+    ]
     variable_values, judge_values, uses_cloud = _variables_for(settings, project, sources)
     root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
     files = {
@@ -182,9 +187,9 @@ def _variables_for(
     """The variables that the workflow sets for agents, and those for judges alone; and whether it
     must sign in to Google Cloud."""
     values = values_of(sources)
-    models = criteria_judges.models_of(settings, project.suites)
+    judges = criteria_judges.models_of(settings, project.suites)
     uses_cloud = workflows.CREDENTIALS in values or any(
-        name.startswith("vertex") for name in models
+        name.startswith("vertex") for name in judges
     )
     if not uses_cloud:
         values = {name: text or variables.secret(name) for name, text in values.items()}
@@ -198,11 +203,11 @@ def needed_by(source: AgentSource) -> list[str]:
     source reads without a default."""
     names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
     for model in source.models:
-        is_google = agent_source.is_google(model)
+        is_google = models.parse_name(model).client == "gemini"
         if is_google and source.uses_vertex:
-            names |= {*agent_source.VERTEX, workflows.CREDENTIALS}
+            names |= {*workflows.VERTEX, workflows.CREDENTIALS}
         elif is_google or not source.has_own_key:
-            names |= {*agent_source.keys_of(model)[:1]}
+            names |= {*doctor.keys_of(model)[:1]}
     candidates = (
         name
         for name in names - source.sets.keys()
@@ -214,7 +219,7 @@ def needed_by(source: AgentSource) -> list[str]:
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     """The variables that agents need in a workflow, with their values: a secret, unless an example
     has one."""
-    flag, _, location = agent_source.VERTEX
+    flag, _, location = workflows.VERTEX
     variable_values = {}
     for source in sources:
         for name in needed_by(source):
@@ -240,7 +245,6 @@ def _is_usable(name: str, sample: str) -> bool:
     return bool(is_plain and not is_placeholder) and not redact.is_named(name)
 
 
-@functools.cache
 def template() -> str:
     """The workflow as it is in the README."""
     return Path(__file__).with_name("workflow.yml").read_text(encoding="utf-8")
@@ -259,7 +263,7 @@ def render_workflow(
     top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a key."""
     inputs = {
         "root": root and _scalar(root),
-        "env": ", ".join(filter(doctor.needs_naming, variable_values)),
+        "env": ", ".join(filter(workflows.needs_naming, variable_values)),
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
@@ -432,13 +436,14 @@ JUDGES = (ADK_MODEL, "openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", 
 
 @frozen_dataclass
 class FirstTurn:
-    """The turn of the agent `use` for one question; `models`: the models that it calls; `state`:
-    made up for its session."""
+    """The turn of an agent for one question."""
 
     use: AgentUse
     turn: Invocation
     models: tuple[str, ...]
+    """The models that the agent calls."""
     state: Json
+    """Made up for its session."""
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
@@ -496,9 +501,9 @@ def _first_turn(
     agent, turn = opening.ask_once(suite, question, settings, context)
     assert turn is not None
     surroundings = agent.surroundings()
-    source = agent_source.of_agent(use, discovery_agents.reader(settings.root))
-    models = (*(surroundings.models if surroundings else ()), *sorted(source.models))
-    return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(models)), state=state)
+    source = author_source.of_agent(use, discovery_agents.reader(settings.root))
+    names = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+    return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(names)), state=state)
 
 
 def _is_before_turns(failure: AgentFailure) -> bool:
@@ -548,10 +553,10 @@ def find_judge(first_turn: FirstTurn, settings: Settings, environ: Environ) -> t
     and the configuration that the first of them lacks."""
     defaults = criteria_judges.defaults_of(settings)
     environment = dotenv.of_judges(environ, defaults, [first_turn.use], root=settings.root).environ
-    models = [model for model in (defaults.model, *first_turn.models, *JUDGES) if model]
-    missing = Clients(defaults=defaults, environment=environment).missing(models)
-    judge = next((model for model in models if model not in missing), "")
-    return judge, "" if judge else missing[models[0]]
+    names = list(filter(None, (defaults.model, *first_turn.models, *JUDGES)))
+    missing = Clients(defaults=defaults, environment=environment).missing(names)
+    judge = next((name for name in names if name not in missing), "")
+    return judge, "" if judge else missing[names[0]]
 
 
 def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:

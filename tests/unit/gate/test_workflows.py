@@ -9,9 +9,9 @@ import pytest
 from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.gate import doctor, starter
-from evalgate.github import workflows
-from evalgate.github.workflows import GateStep
+from evalgate.gate import workflows
+from evalgate.gate.workflows import GateStep
+from evalgate.wings.author import starter
 
 GIVEN = {name: variables.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
 SOUND = starter.render_workflow(GIVEN, action="acme/evalgate/gate@v1").replace(
@@ -106,7 +106,7 @@ def test_variables_that_a_workflow_does_not_give(
     text = SOUND.replace(NAMES, step) if step else SOUND
     (found,) = steps(tmp_path, text)
     assert isinstance(found, GateStep)
-    problems = list(doctor.unset_in_workflow(found, needed, Settings()))
+    problems = list(workflows.unset(found, needed, Settings()))
     assert [each.message for each in problems] == (
         [f"the agent would not get {absent}"] if absent else []
     )
@@ -120,7 +120,5 @@ def test_signing_in_sets_credentials(tmp_path: Path) -> None:
     (without,) = steps(tmp_path, text)
     (found,) = steps(tmp_path, text.replace("      - uses: acme/", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
-    assert [each.code for each in doctor.unset_in_workflow(without, [], Settings())] == [
-        "workflow-variable"
-    ]
-    assert list(doctor.unset_in_workflow(found, [], Settings())) == []
+    assert [each.code for each in workflows.unset(without, [], Settings())] == ["workflow-variable"]
+    assert list(workflows.unset(found, [], Settings())) == []

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from evalgate.discovery import agent_source, dotenv
-from evalgate.discovery.agent_source import AgentSource
+from evalgate.discovery import dotenv
+from evalgate.gate import doctor
 from evalgate.model import AgentUse
+from evalgate.wings.author import source as author_source
+from evalgate.wings.author.source import AgentSource
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def read_module(text: str) -> AgentSource:
     use = AgentUse(driver="adk", options={"path": "agent.py"})
-    return agent_source.of_agent(use, {"agent.py": text}.get)
+    return author_source.of_agent(use, {"agent.py": text}.get)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_what_source_sets_itself() -> None:
 def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
     found = read_module(source).models
     assert sorted(found) == names
-    assert {agent_source.keys_of(each) for each in found} in ({keys}, set())
+    assert {doctor.keys_of(each) for each in found} in ({keys}, set())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
 def test_modules_are_followed(
     files: dict[str, str], options: dict[str, str], names: list[str]
 ) -> None:
-    found = agent_source.of_agent(AgentUse(driver="adk", options=options), files.get)
+    found = author_source.of_agent(AgentUse(driver="adk", options=options), files.get)
     assert sorted(found.needs) == names
 
 
@@ -164,7 +166,7 @@ def test_a_module_of_many_importers_is_read_once() -> None:
         reads[path] += 1
         return files.get(path)
 
-    agent_source.of_agent(AgentUse(driver="adk", options={"path": "app"}), read)
+    author_source.of_agent(AgentUse(driver="adk", options={"path": "app"}), read)
     assert files.keys() <= reads.keys()
     assert set(reads.values()) == {1}
 
@@ -176,18 +178,18 @@ def test_the_nearest_files_with_variables_count() -> None:
         ".env": "OTHER=1",
         ".env.example": "GOOGLE_CLOUD_PROJECT=your-project",
     }
-    found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
+    found = author_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
     assert found.samples == {"GOOGLE_CLOUD_PROJECT": "your-project"}
     assert found.uses_vertex
     del files["team/.env"]
-    found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
+    found = author_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
     assert (found.uses_vertex, found.values) == (False, {"OTHER": "1"})
     files[".env.example"] += "\nGOOGLE_GENAI_USE_VERTEXAI=1"
-    assert agent_source.of_agent(
+    assert author_source.of_agent(
         AgentUse(driver="adk", options={"path": "team/app"}), files.get
     ).uses_vertex
     source = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
-    assert agent_source.of_agent(
+    assert author_source.of_agent(
         AgentUse(driver="adk", options={"path": "."}), source.get
     ).uses_vertex
     assert "your-project" not in repr(found)

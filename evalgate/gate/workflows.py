@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from evalgate import errors
 from evalgate.config import variables, yaml
-from evalgate.config.settings import split_list
+from evalgate.config.settings import Settings, split_list
+from evalgate.config.variables import AgentVariables
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
+from evalgate.github.events import EventKind
+from evalgate.github.forks import TARGET, TARGET_HINT
+from evalgate.judges.clients import GOOGLE_KEYS
+from evalgate.text import words
 from evalgate.values import Json, elements, frozen_dataclass
-from .events import EventKind
-from .forks import TARGET, TARGET_HINT
 
 FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
@@ -25,6 +28,9 @@ CREDENTIALS = variables.CLOUD_FILE
 _SIGN_IN_ACTION = f"{variables.CLOUD_LOGIN}@"
 SIGN_IN_VARIABLES = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """The variables that this action sets for the later steps."""
+
+VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+"""Variables that google-genai needs for Vertex AI, besides credentials."""
 
 _USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
 
@@ -158,6 +164,55 @@ def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
             is_granted = job_permissions.get(name) in (right, "write")
         if not is_granted:
             yield name, right, purpose
+
+
+def needs_naming(name: str) -> bool:
+    """True if an agent in a workflow gets a variable only if `env` names it."""
+    return not AgentVariables(environ={}).passes(name)
+
+
+def unset(
+    step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
+) -> Iterator[Problem]:
+    """A warning if a step does not give agents or judges their variables."""
+    if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
+        return  # the step runs a part of the repository, whose agents may differ
+    passed_variables = AgentVariables(
+        environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
+    ).environment()
+    missing_names = _missing_names(needed, passed_variables.keys())
+    unset_names = (name for name in step.env if name not in step.variables and "*" not in name)
+    absent_names = dict.fromkeys([*missing_names, *unset_names])
+    judge_names = _missing_names(
+        [name for name in for_judges if name not in absent_names], step.variables
+    )
+    if judge_names:
+        message = f"judges would not get {words.listed(judge_names, limit=20)}"
+        hint = "\n".join(["At the step:", *_env(judge_names)])
+        yield errors.warning("workflow-variable", message, step.place, hint)
+    if not absent_names:
+        return
+    names = dict.fromkeys([*step.env, *(name for name in missing_names if needs_naming(name))])
+    lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
+    lacking_names = [name for name in absent_names if name not in step.variables]
+    lines += _env([name for name in lacking_names if name != CREDENTIALS])
+    if CREDENTIALS in lacking_names:
+        lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
+    message = f"the agent would not get {words.listed(absent_names, limit=20)}"
+    yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+
+
+def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:
+    """The names of missing variables; a Google variable is not missing if another one serves the
+    same models."""
+    google = {*GOOGLE_KEYS, VERTEX[0]}
+    served_names = google if not google.isdisjoint(present_names) else set[str]()
+    return [name for name in names if name not in {*present_names, *served_names}]
+
+
+def _env(names: Sequence[str]) -> list[str]:
+    lines = [f"      {name}: {variables.secret(name)}" for name in names]
+    return ["    env:", *lines] if names else []
 
 
 def _mapping(node: Any) -> Mapping[Any, Any]:
