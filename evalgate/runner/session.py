@@ -218,7 +218,7 @@ class Side:
         }
         return trial, grades
 
-    def environments(self) -> dict[str, Mapping[str, str]]:
+    def about(self) -> dict[str, Mapping[str, str]]:
         """What the agents report about themselves, by `AgentUse.key`; else what stored results
         know."""
         environments = {key: dict(agent.about()) for key, agent in self.agents.items()}
@@ -566,7 +566,7 @@ class Session:
             complete=not self._cut_off,
             commit=side.checkout.commit,
             dirty=side.checkout.dirty,
-            agents=side.environments(),
+            agents=side.about(),
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             inputs={

@@ -79,7 +79,7 @@ def test_a_stored_base_tells_its_environment(
     )
     agents = {suite.agent.key: SimpleNamespace(about=lambda: rerun) for suite in checkout.suites}
     known: Any = SimpleNamespace(agents=agents, checkout=checkout)
-    assert Side.environments(known) == told
+    assert Side.about(known) == told
 
 
 @pytest.mark.parametrize(
