@@ -38,6 +38,7 @@ from evalgate.model import (
     RuleBook,
     Run,
     Suite,
+    Suites,
     TrialKey,
 )
 from evalgate.values import Sentence, Wording
@@ -72,28 +73,22 @@ _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 """Names of files at the top of a package that can be installed."""
 
 
-def marked(
-    run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]
-) -> tuple[tuple[GradedTrial, ...], Wording]:
-    """The trials of the base's run with its agents' own failures marked, and the part of the change
-    that may have caused the first other failure, "" if none. `settings`: of both sides; `suites`:
-    head's."""
-    if (
-        base.root is None
-        or base.project.settings is None
-        or all(trial.failure is None for trial in run.trials)
-    ):
-        return run.trials, ""
-    causes = _Causes(base, settings=settings, head=suites, base_suites=run.suites)
-    trial_causes = {
-        trial.key: causes.of(trial.failure, trial.key)
-        for trial in run.trials
-        if trial.failure is not None
-    }
-    trials = tuple(
-        replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials
-    )
-    return trials, next((cause for cause in trial_causes.values() if cause), "")
+def causes_of(
+    trials: Iterable[GradedTrial],
+    base: Base,
+    *,
+    settings: Settings,
+    suites: Suites,
+    base_suites: Suites,
+) -> Mapping[TrialKey, Wording | None]:
+    """For each failed trial of the base, the part of the change that may have caused the failure:
+    "" if it is the base agent's own, None if it is unknown. `settings`: of both sides; `suites`:
+    head's; `base_suites`: the base's, with its agents."""
+    failures = {trial.key: trial.failure for trial in trials if trial.failure is not None}
+    if base.root is None or base.project.settings is None or not failures:
+        return {}
+    causes = _Causes(base, settings=settings, head=suites, base_suites=base_suites)
+    return {key: causes.of(failure, key) for key, failure in failures.items()}
 
 
 class _Causes:

@@ -138,7 +138,7 @@ def in_force(
         policy = load.policy_of(settings, suites)
         problems = [*_severity_notices(policy, suites, base_rules)]
         problems += _unreadable_rules(base_rules, both_decide=is_both)
-        suites, books, edits = _both_books(
+        suites, books, edits = _both_rules(
             head_settings, policy, suites, base_settings, base_rules, both_decide=is_both
         )
     if settings.gate_file.judge != head_settings.gate_file.judge:
@@ -212,7 +212,7 @@ def _head_policy(
     return policy, [errors.warning(UNKNOWN_RULES, message)] if is_both else []
 
 
-def _both_books(
+def _both_rules(
     head_settings: Settings,
     head_policy: Policy,
     suites: Suites,
@@ -228,7 +228,7 @@ def _both_books(
     file_edits = [*_file_edits(base_settings, head_settings, (*rules.suites, *suites))]
     metric_files = _metric_files(suites, head_settings.root)
     are_metrics_edited = any(edit.subject in metric_files for edit in file_edits)
-    policy, base_policy = _policies(
+    policy, base_policy = _policy_pair(
         head_policy, suites, base_settings or head_settings, rules, base_suites
     )
     edits = [*_policy_edits(base_policy, policy, keys)]
@@ -268,7 +268,7 @@ def _both_books(
     )
 
 
-def _policies(
+def _policy_pair(
     head_policy: Policy,
     suites: Suites,
     base_settings: Settings,

@@ -47,7 +47,6 @@ from evalgate.model import (
     Comparison,
     CriterionUse,
     Grade,
-    GradedTrial,
     NotEvaluated,
     Reason,
     Report,
@@ -62,7 +61,7 @@ from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.session import Session, Side
+from evalgate.runner.session import Checkout, Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation, redact
 from evalgate.system.inputs import Snapshot
@@ -225,10 +224,6 @@ NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
 """Reasons of grades from an agent without a process for custom metrics."""
 
 
-Checkout: TypeAlias = tuple[Path, tuple[Suite, ...], Collection[CaseKey]]
-"""A checkout's root, its suites with its agents, and the cases that do not run in it."""
-
-
 @frozen_dataclass
 class Measurement:
     """The runs of both sides, with their comparisons."""
@@ -263,7 +258,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         watches = defaultdict[Path, list[Watch]](list)
         watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
-        roots = list(dict.fromkeys(root for root, _, _ in places))
+        roots = list(dict.fromkeys(place.root for place in places))
         side_isolation = stack.enter_context(
             open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
         )
@@ -278,36 +273,34 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         )
         criteria_by_suite = _criteria(
             rules,
-            [suites for _, suites, _ in places],
+            [place.suites for place in places],
             pools,
             panel,
             side_count=len(checkouts),
             scored=context.scored,
             strays=runner_session.strays,
         )
-        for number, (root, suites, skipped) in enumerate(checkouts):
+        for number, checkout in enumerate(checkouts):
             side = Side(
                 runner_session,
-                suites,
+                checkout,
                 agents=pools[number],
                 criteria=criteria_by_suite,
                 journal=session.journals[number],
                 inputs=_inputs(
                     session,
                     context,
-                    root,
-                    suites,
+                    checkout,
                     pools[number],
                     watches=watches,
                     # the base reads head's tree if it has none of its own
                     tree=trees[HEAD if number == HEAD else -1],
                 ),
-                skipped=skipped,
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
         # before the first process of an agent in any language
-        if any(agents.is_asked(suite.agent) for _, suites, _ in places for suite in suites):
+        if any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
             _begin_watches(trees, side_isolation, watches, watch_stack)
         yield runner_session
 
@@ -352,40 +345,39 @@ def _open_agents(
     return [
         stack.enter_context(
             opening.open_agents(
-                suites,
+                place.suites,
                 session.rules.settings,
                 context,
-                root=root,
+                root=place.root,
                 judge_keys=session.judges.keys,
                 starting=starting,
                 sandboxes=sandbox,
             )
         )
-        for (root, suites, _), sandbox in zip(places, sandboxes, strict=False)
+        for place, sandbox in zip(places, sandboxes, strict=False)
     ]
 
 
 def _inputs(
     session: GateSession,
     context: Context,
-    root: Path,
-    suites: Sequence[Suite],
+    checkout: Checkout,
     agents: Mapping[str, Agent],
     *,
     watches: Mapping[Path, Sequence[Watch]],
     tree: Snapshot,
 ) -> SideInputs:
-    """The inputs and environment of the agents in the checkout at `root`."""
+    """The inputs and environment of the agents in a checkout."""
     settings = session.rules.settings
     return SideInputs(
         tree=tree,
-        uses={suite.agent.key: suite.agent for suite in suites},
+        uses={suite.agent.key: suite.agent for suite in checkout.suites},
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
             settings=settings.model_copy(update={"isolate": context.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
-            tools=toolbox.fingerprint(settings, root),
+            tools=toolbox.fingerprint(settings, checkout.root),
             key=context.store_key,
         ),
         watches=lambda: watches[tree.top],
@@ -397,12 +389,20 @@ def _inputs(
 def _checkouts(session: GateSession) -> Iterator[Checkout]:
     """Those of the measured sides."""
     base = session.base
+    part = session.rules.part
     suites = session.rules.suites
     root = session.rules.settings.root
-    yield root, suites, ()
+    project = session.project
+    yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
-        skipped = baseline_base.new_cases(suites, base)
-        yield base.root or root, baseline_base.with_agents(suites, base), skipped
+        yield Checkout(
+            root=base.root or root,
+            suites=baseline_base.with_agents(suites, base),
+            skipped=frozenset(baseline_base.new_cases(suites, base)),
+            commit=base.origin.commit,
+            part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
+            stored_agents=baseline_base.stored_agents(base, project.suites),
+        )
 
 
 def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequence[Checkout]:
@@ -419,7 +419,7 @@ def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequ
     with contextlib.suppress(OSError):
         copy = baseline_base.with_files(base.top or base.root, base.root, head, names)
         root = stack.enter_context(copy)
-        return ((root, baseline_base.with_agents(rules.suites, base), ()),)
+        return (Checkout(root=root, suites=baseline_base.with_agents(rules.suites, base)),)
     return ()
 
 
@@ -581,10 +581,11 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
+            reused_suites = base.reused_suites(self._gate.project.suites)
             stored_tasks = [
                 task
                 for task in first_tasks
-                if task.side == BASE and task.suite.key in base.reusable
+                if task.side == BASE and task.suite.key in reused_suites
             ]
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
@@ -601,7 +602,7 @@ class _Measuring:
         all_sides = self._settled or self._sides()
         project = self._gate.project
         return Measurement(
-            head=replace(all_sides[0].head, commit=project.commit, dirty=project.dirty),
+            head=all_sides[0].head,
             base=all_sides[0].base,
             comparisons=self._comparisons(all_sides),
             problems=(*project.problems, *self._rules.problems, *self._problems()),
@@ -795,43 +796,41 @@ class _Measuring:
         return tuple(itertools.islice(paths, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
-        """The base's run. If the base was not run, it has as many repeats as the stored results."""
-        side = self._session.sides[BASE]
-        run = self._session.run(side)
-        trials, self._cause = failures.marked(
-            run, base, settings=self._rules.settings, suites=self._rules.suites
+        """The base's run, with its agents' own failures, and with the trials that did not run
+        together with head's. If the base was not run, it has as many repeats as the stored
+        results."""
+        session = self._session
+        head, side = session.sides
+        keys = session.first_keys(side)
+        causes = failures.causes_of(
+            [side.graded[key] for key in keys if key in side.graded],
+            base,
+            settings=self._rules.settings,
+            suites=self._rules.suites,
+            base_suites=side.suites,
         )
-        repeats = run.repeats
+        self._cause = next((cause for cause in causes.values() if cause), "")
+        repeats = None
+        trials = dict(side.graded)
         if (
             base.root is None
             and base.stored is not None
-            and not side.shared >= {suite.key for suite in run.suites}
+            and not side.shared >= {suite.key for suite in side.suites}
         ):
-            repeats = min(base.stored.run.repeats, repeats)
-            trials = tuple(
-                trial for trial in trials if trial.failure is None and trial.key.number < repeats
+            repeats = min(base.stored.run.repeats, session.settings.runs)
+            trials = {
+                key: trial for key, trial in trials.items() if not (key.is_first and trial.failure)
+            }
+        for key, trial in trials.items():
+            is_late = key.is_first and key.suite in self._late
+            is_beside = (
+                head.reused.get(key, "") == side.reused.get(key, "") or key.suite in side.shared
             )
-        environments, descriptions = baseline_base.details_of(base, run)
-        return replace(
-            run,
-            trials=tuple(map(self._mark_apart, trials)),
-            confirmations=tuple(map(self._mark_apart, run.confirmations)),
-            repeats=repeats,
-            commit=base.origin.commit,
-            agents=environments,
-            descriptions=descriptions,
-            # the plan has the base's agents
-            part=run.part
-            and replace(run.part, plan=baseline_base.with_agents(run.part.plan, base)),
-        )
-
-    def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
-        """A trial of the base, marked `apart` if it did not run together with head's."""
-        head, base = self._session.sides
-        key = trial.key
-        is_late = key.is_first and key.suite in self._late
-        is_beside = head.reused.get(key, "") == base.reused.get(key, "") or key.suite in base.shared
-        return replace(trial, apart=True) if is_late or not is_beside else trial
+            is_apart = is_late or not is_beside
+            is_own = causes.get(key) == ""
+            if is_apart or is_own:
+                trials[key] = replace(trial, apart=is_apart, own_failure=is_own)
+        return session.run(side, trials=trials, repeats=repeats)
 
     def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]

@@ -10,9 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import field
 from datetime import datetime
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from evalgate import __version__, agents
@@ -42,6 +43,7 @@ from evalgate.model import (
     Run,
     Score,
     Suite,
+    Suites,
     Trial,
     TrialKey,
     TrialView,
@@ -53,7 +55,7 @@ from evalgate.results.journal import Journal
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
-from evalgate.values import Wording, without
+from evalgate.values import Wording, frozen_dataclass, without
 from evalgate.worker.inputs import EVERYTHING
 from . import budget, trials
 from .budget import Budget
@@ -125,31 +127,50 @@ MOST_FILES = 500
 """The most files of an agent that results.json lists."""
 
 
+@frozen_dataclass
+class Checkout:
+    """The code of a side, and what it measures."""
+
+    root: Path
+    suites: Suites
+    """With its own agents."""
+    skipped: frozenset[CaseKey] = frozenset()
+    """Cases that do not run in it."""
+    commit: str = ""
+    dirty: bool | None = None
+    """True if files differ from the commit; None if unknown."""
+    part: PlanPart | None = None
+    """The part of a plan in `suites`, with its own agents in the plan; None: the whole plan."""
+    stored_agents: Mapping[str, tuple[Mapping[str, str], AgentDescription | None]] = field(
+        default_factory=dict
+    )
+    """By `AgentUse.key`, what stored results know of agents that may not run: the environment and
+    the description."""
+
+
 class Side:
     """One side of a run: serves trials one by one, on any thread, and stores the results.
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order. Grades
     that need no model are computed again and not stored in `journal`, which holds all other results
-    of this side. `inputs`: the files and environments of its agents. `skipped`: cases (suite key,
-    case id) that this side does not run. `shared`: suites that it does not run, because it has the
-    same agent as the side before it and uses that side's results."""
+    of this side. `inputs`: the files and environments of its agents. `shared`: suites that it does
+    not run, because it has the same agent as the side before it and uses that side's results."""
 
     def __init__(
         self,
         session: Session,
-        suites: tuple[Suite, ...],
+        checkout: Checkout,
         *,
         agents: Mapping[str, Agent],
         criteria: Mapping[str, Mapping[str, Criterion]],
         journal: Journal,
         inputs: SideInputs,
-        skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
     ) -> None:
-        self.suites = suites
+        self.checkout = checkout
+        self.suites = checkout.suites
         self.agents = agents
         self.journal = journal
-        self.skipped = frozenset(skipped)
         self.shared = frozenset(shared)
         self.graded: dict[TrialKey, GradedTrial] = {}  # first runs and reruns
         self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
@@ -167,7 +188,7 @@ class Side:
                 use, version=__version__, deviations=session.settings.deviations
             )
             + use.code_commit
-            for suite in suites
+            for suite in checkout.suites
             for use in suite.criteria
         }
 
@@ -197,12 +218,33 @@ class Side:
         }
         return trial, grades
 
+    def about(self) -> dict[str, Mapping[str, str]]:
+        """What the agents report about themselves, by `AgentUse.key`; else what stored results
+        know."""
+        environments = {key: dict(agent.about()) for key, agent in self.agents.items()}
+        stored_environments = {
+            key: environment
+            for key, (environment, _) in self.checkout.stored_agents.items()
+            if environment and not environments.get(key)
+        }
+        return environments | stored_environments
+
     def descriptions(self) -> dict[str, AgentDescription]:
-        """The parts of the agents, as far as they are known, by `AgentUse.key`."""
+        """The parts of the agents, as far as they are known, by `AgentUse.key`; those in stored
+        results if the agent reports no packages."""
         descriptions = {}
-        for key, agent in self.agents.items():
-            description = agent.description() or AgentDescription()
-            description = replace(description, files=self._files_of(key))
+        stored_agents = self.checkout.stored_agents
+        for key in dict.fromkeys((*self.agents, *stored_agents)):
+            agent = self.agents.get(key)
+            parts = (agent and agent.description()) or AgentDescription()
+            files = self._files_of(key) if agent else {}
+            _, stored_parts = stored_agents.get(key, ({}, None))
+            if stored_parts is not None and not parts.packages:
+                parts = stored_parts
+                files = files or parts.files
+            description = AgentDescription(
+                agents=parts.agents, packages=parts.packages, files=files
+            )
             if description != AgentDescription():
                 descriptions[key] = description
         return descriptions
@@ -227,7 +269,7 @@ class Side:
 
     def runs(self, task: Task) -> bool:
         """True if this side has results of its own for the task."""
-        return task.suite.key not in self.shared and task.key.case not in self.skipped
+        return task.suite.key not in self.shared and task.key.case not in self.checkout.skipped
 
     def knows(self, task: Task) -> bool:
         """True if the task runs no agent: the trial is stored, or the agent is absent."""
@@ -379,7 +421,6 @@ class Session:
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
-        self._part = part
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
@@ -430,10 +471,10 @@ class Session:
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Store a trial of the first side as one of the sides that share its suite."""
-        for number, side in enumerate(self.sides):
-            if number and task.suite.key in side.shared:
+        for side in self.sides[1:]:
+            if task.suite.key in side.shared:
                 suite = next(suite for suite in side.suites if suite.key == task.suite.key)
-                address, _ = side.addresses(replace(task, suite=suite, side=number))
+                address, _ = side.addresses(Task(key=task.key, suite=suite, case=task.case))
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
                 side.graded[task.key] = graded.shared()
@@ -490,29 +531,42 @@ class Session:
         """The use of judges so far."""
         return () if self._panel is None else self._panel.uses()
 
-    def run(self, side: Side) -> Run:
-        """The results of a side so far."""
-        keys = [
+    def first_keys(self, side: Side, *, repeats: int | None = None) -> list[TrialKey]:
+        """The first runs of a side, in the order of suites, cases and repeats. `repeats`: of each
+        case; None: as many as were planned."""
+        return [
             TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites
             for case in suite.cases
-            if (suite.key, case.case_id) not in side.skipped
-            for number in range(self._repeats)
+            if (suite.key, case.case_id) not in side.checkout.skipped
+            for number in range(self._repeats if repeats is None else repeats)
         ]
+
+    def run(
+        self,
+        side: Side,
+        *,
+        trials: Mapping[TrialKey, GradedTrial] | None = None,
+        repeats: int | None = None,
+    ) -> Run:
+        """The results of a side so far. `trials`: its first runs and reruns, with the marks that
+        only the gate knows; None: as they were graded. `repeats`: see `first_keys`."""
+        graded = side.graded if trials is None else trials
+        keys = self.first_keys(side, repeats=repeats)
         return Run(
             suites=side.suites,
-            trials=tuple(side.graded[key] for key in keys if key in side.graded),
+            trials=tuple(graded[key] for key in keys if key in graded),
             transcripts=side.journal.find,
-            repeats=self._repeats,
-            confirmations=tuple(
-                side.graded[key] for key in sorted(key for key in side.graded if not key.is_first)
-            ),
+            repeats=self._repeats if repeats is None else repeats,
+            confirmations=tuple(graded[key] for key in sorted(graded) if not key.is_first),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
             started_at=self._now.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._started,
             complete=not self._cut_off,
-            agents={key: dict(agent.about()) for key, agent in side.agents.items()},
+            commit=side.checkout.commit,
+            dirty=side.checkout.dirty,
+            agents=side.about(),
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             inputs={
@@ -522,7 +576,7 @@ class Session:
             },
             models=frozenset(side.models),
             descriptions=side.descriptions(),
-            part=self._part,
+            part=side.checkout.part,
         )
 
     def _carry_out(

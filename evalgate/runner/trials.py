@@ -27,6 +27,7 @@ from evalgate.model import (
     FailureKind,
     Invocation,
     Outcome,
+    Part,
     Purpose,
     Suite,
     ToolCall,
@@ -310,28 +311,31 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
         content = event.content or Content()
         if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead
-        parts = tuple(
-            replace(part, id=part.id or f"before-{number}-{place}-{index}")
-            if isinstance(part, ToolCall)
-            else part
-            for index, part in enumerate(content.parts)
-        )
-        events.append(replace(event, content=replace(content, parts=parts)))
-        for call in parts:
-            if not isinstance(call, ToolCall):
+        parts: list[Part] = []
+        answers = []
+        for index, part in enumerate(content.parts):
+            if not isinstance(part, ToolCall):
+                parts.append(part)
                 continue
+            call_id = part.id or f"before-{number}-{place}-{index}"
+            parts.append(ToolCall(name=part.name, args=part.args, id=call_id))
             response = next(
                 (
                     response
                     for response in remaining_responses
-                    if response.name == call.name and response.id in (call.id, None)
+                    if response.name == part.name and response.id in (call_id, None)
                 ),
-                ToolResponse(name=call.name, response={}),
+                None,
             )
-            if response in remaining_responses:
+            if response is not None:
                 remaining_responses.remove(response)
-            responses = Content(parts=(replace(response, id=call.id),), role="user")
-            events.append(Event(author=event.author, content=responses))
+            result = {} if response is None else response.response
+            answer = ToolResponse(name=part.name, response=result, id=call_id)
+            answers.append(
+                Event(author=event.author, content=Content(parts=(answer,), role="user"))
+            )
+        events.append(replace(event, content=Content(parts=tuple(parts), role=content.role)))
+        events += answers
     return replace(turn, events=tuple(events))
 
 
