@@ -84,13 +84,17 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
-    rules: Rules  # for the suites of this part of the plan
-    base: Base | None  # the base of the comparison
+    rules: Rules
+    """For the suites of this part of the plan."""
+    base: Base | None
+    """That of the comparison."""
     judges: JudgeEnvironment
     history: History
     earlier: EarlierRuns
-    journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write_files: FileWriter | None  # None: the run is not kept
+    journals: Sequence[Journal]
+    """Head's, and the base's if it is measured."""
+    write_files: FileWriter | None
+    """None: the run is not kept."""
 
     @property
     def is_paired(self) -> bool:
@@ -229,11 +233,14 @@ class Measurement:
     """The runs of both sides, with their comparisons."""
 
     head: Run
-    base: Run | None = None  # the part that was measured
-    comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
-    problems: Sequence[Problem] = ()  # all problems until then
-    # by each rule book, if they have just been measured, with their reruns
+    base: Run | None = None
+    """The part that was measured."""
+    comparisons: Sequence[Comparison | None]
+    """By each rule book; None without a base."""
+    problems: Sequence[Problem] = ()
+    """All problems until then."""
     sides: Sequence[Sides] = ()
+    """By each rule book, if they have just been measured, with their reruns."""
 
 
 @contextlib.contextmanager

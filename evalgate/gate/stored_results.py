@@ -308,11 +308,11 @@ def _settings(use: CriterionUse, stored: Stored) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase(CaseView):
-    """The newest results of one case. `is_of_change`: the base passed the case, did not have it, or
-    has no known result of it."""
+    """The newest results of one case."""
 
     stored: Stored
     is_of_change: bool
+    """True if the base passed the case, did not have it, or has no known result of it."""
 
 
 def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
