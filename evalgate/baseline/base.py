@@ -63,10 +63,12 @@ class BaseRules:
 
     suites: Suites
     policy: Policy
-    # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
-    unruled: frozenset[str] = frozenset()  # suites whose criteria cannot be read completely
-    errors: tuple[Problem, ...] = ()  # problems with these files
+    """Suites with unreadable evaluation files, so their cases are unknown."""
+    unruled: frozenset[str] = frozenset()
+    """Suites whose criteria cannot be read completely."""
+    errors: tuple[Problem, ...] = ()
+    """In these files."""
 
     def is_empty(self) -> bool:
         """True if the rules are known to have no case."""
@@ -77,14 +79,14 @@ class BaseRules:
 class BaseProject:
     """The content of the base's own files, by head's names of evaluation files."""
 
-    # from its evalgate.yml and the door; None if unknown
     settings: Settings | None = None
-    # by suite; may be absent agents
+    """From its evalgate.yml and the door; None if unknown."""
     agents: Mapping[str, AgentUse] = field(default_factory=dict)
-    # head's file names with the base's, if they differ
+    """By suite; some are absent agents."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    # None if unknown, or if it has no evaluation file
+    """Its names of files by head's, if they differ."""
     rules: BaseRules | None = None
+    """None if unknown, or if it has no evaluation file."""
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -985,17 +987,17 @@ _SUBMODULE = "160000"
 
 @frozen_dataclass
 class BaseCheckout:
-    """A commit on disk.
-
-    `tree`: its top. `root`: the folder in it that corresponds to evalgate's root. `notes`: missing
-    parts and differences from the user's checkout (submodules, LFS files, links that lead outside),
-    one sentence each. `problem`: why an agent here cannot be compared with one in the user's
-    checkout; "" if it can."""
+    """A commit on disk."""
 
     tree: Path
+    """Its top."""
     root: Path
+    """The folder in it that corresponds to evalgate's root."""
     notes: tuple[Wording, ...]
+    """Missing parts and differences from the user's checkout (submodules, LFS files, links that
+    lead outside), one sentence each."""
     problem: Wording
+    """Why an agent here cannot be compared with one in the user's checkout; "" if it can."""
 
 
 class NoSuchFolder(UnavailableError):  # noqa: N818 - named after the problem

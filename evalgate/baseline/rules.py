@@ -71,14 +71,18 @@ SEVERITY_WORDS = {False: "gating", True: "advisory"}
 class Rules:
     """The measured suites, and the rule books that decide."""
 
-    settings: Settings  # the settings in force
+    settings: Settings
+    """Those in force."""
     suites: Suites
-    books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
+    books: tuple[RuleBook, ...]
+    """The change's, and the base's if it differs."""
     edits: Edits = field(default_factory=Edits)
-    both_decide: bool = False  # the worse of two verdicts counts
-    # problems with unreadable rules, and with their requirements
+    both_decide: bool = False
+    """True if the worse of two verdicts counts."""
     problems: tuple[Problem, ...] = ()
-    part: PlanPart | None = None  # the part of a plan in `suites`; None: the whole plan
+    """With unreadable rules, and with their requirements."""
+    part: PlanPart | None = None
+    """The part of a plan in `suites`; None: the whole plan."""
 
     @property
     def policy(self) -> Policy:

@@ -84,13 +84,17 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
-    rules: Rules  # for the suites of this part of the plan
-    base: Base | None  # the base of the comparison
+    rules: Rules
+    """For the suites of this part of the plan."""
+    base: Base | None
+    """That of the comparison."""
     judges: JudgeEnvironment
     history: History
     earlier: EarlierRuns
-    journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write_files: FileWriter | None  # None: the run is not kept
+    journals: Sequence[Journal]
+    """Head's, and the base's if it is measured."""
+    write_files: FileWriter | None
+    """None: the run is not kept."""
 
     @property
     def is_paired(self) -> bool:
@@ -229,11 +233,14 @@ class Measurement:
     """The runs of both sides, with their comparisons."""
 
     head: Run
-    base: Run | None = None  # the part that was measured
-    comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
-    problems: Sequence[Problem] = ()  # all problems until then
-    # by each rule book, if they have just been measured, with their reruns
+    base: Run | None = None
+    """The part that was measured."""
+    comparisons: Sequence[Comparison | None]
+    """By each rule book; None without a base."""
+    problems: Sequence[Problem] = ()
+    """All problems until then."""
     sides: Sequence[Sides] = ()
+    """By each rule book, if they have just been measured, with their reruns."""
 
 
 @contextlib.contextmanager
@@ -555,6 +562,10 @@ class _Measuring:
         self._gate = session
         self._session = runner_session
         self._is_attended = context.is_attended
+        # at a terminal without a base, failures are not rerun
+        self._is_rerun = (
+            session.base is not None or not context.is_attended or session.rules.settings.confirm
+        )
         self._is_of_change = context.is_pull_request
         self._rules = session.rules
         self._base = session.base
@@ -565,7 +576,7 @@ class _Measuring:
         self._others = 0
         self._probed = frozenset[str]()
         self._late = frozenset[str]()  # the base's first runs of these suites are not head's pairs
-        self._settled: list[Sides] = []
+        self._is_settled = False  # no rerun could change the verdict
 
     def carry_out(self) -> Measurement:
         """The first runs, then the reruns that the purse requests."""
@@ -591,21 +602,26 @@ class _Measuring:
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         self._tell_expected(first_tasks)
-        session.confirming = self._runs_to_confirm()
+        if self._is_rerun and any(
+            book.policy.threshold is not ThresholdRule.ALL for book in self._rules.books
+        ):
+            session.confirming = RUNS_TO_CONFIRM if base is None else PAIRS_TO_CONFIRM * len(sides)
         self._probe()
         session.first(runs)
         self._share_unchanged()
         if self._late:
             session.first(runs)
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
-        self._rerun()
-        all_sides = self._settled or self._sides()
-        project = self._gate.project
+        all_sides = self._rerun()
         return Measurement(
             head=all_sides[0].head,
             base=all_sides[0].base,
             comparisons=self._comparisons(all_sides),
-            problems=(*project.problems, *self._rules.problems, *self._problems()),
+            problems=(
+                *self._gate.project.problems,
+                *self._rules.problems,
+                *self._problems(all_sides[0]),
+            ),
             sides=all_sides,
         )
 
@@ -668,44 +684,29 @@ class _Measuring:
             self._share_unchanged()
             self._probed = self._session.sides[BASE].shared & {suite.key for suite in suites}
 
-    @property
-    def _is_rerun(self) -> bool:
-        """True if failures are rerun. At a terminal without a base, they are not."""
-        return self._base is not None or not self._is_attended or self._session.settings.confirm
-
-    def _runs_to_confirm(self) -> int:
-        """The trials of a budget that confirming one failure may take."""
-        if not self._is_rerun or all(
-            book.policy.threshold is ThresholdRule.ALL for book in self._rules.books
-        ):
-            return 0
-        sides = len(self._session.sides)
-        return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
-
-    def _rerun(self) -> None:
-        """Rerun as the purse requests, until no run could change the verdict."""
-        session = self._session
-        if not self._is_rerun:
-            return
-        while not session.stop.is_set():
-            all_sides = self._sides()
+    def _rerun(self) -> list[Sides]:
+        """Rerun as the purse requests, until no run could change the verdict. Returns both sides in
+        the end, by each rule book."""
+        all_sides = self._sides()
+        while self._is_rerun and not self._session.stop.is_set():
             reruns = Counter[Rerun]()
             for sides in all_sides:
                 reruns |= Counter(sides.book_and_reruns[1])  # one run is a bet in every book
             if not reruns:
-                self._settled = all_sides
+                self._is_settled = True
                 break
-            if not session.rerun([*reruns.elements()]):  # the run was cut short
+            has_served = self._session.rerun([*reruns.elements()])
+            all_sides = self._sides()
+            if not has_served:  # the run was cut short
                 break
+        return all_sides
 
-    def _problems(self) -> Iterator[Problem]:
+    def _problems(self, sides: Sides) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
-        differ."""
+        differ. `sides`: in the end, by the change's rule book."""
         yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
-        if self._others and self._settled:
-            message = Sentence(
-                "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
-            )
+        if self._others and self._is_settled:
+            message = Sentence("agents_tried", self._others, sides.book_and_reruns[0].needed)
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
         trials = [trial for side in self._session.sides for trial in side.first_trials]
         if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:

@@ -52,13 +52,13 @@ WAIT_S = 0.5
 
 @frozen_dataclass
 class Task:
-    """One trial to run. `side`: the position of its side among the sides that are measured
-    together."""
+    """One trial to run."""
 
     key: TrialKey
     suite: Suite
     case: Case
     side: int = 0
+    """The position of its side among those that are measured together."""
 
 
 HEADS_CHANCE = 0.5
@@ -143,18 +143,20 @@ def run_bounded(
 
 @frozen_dataclass
 class TrialRunner:
-    """Runs one trial at a time with the agent that its suite names.
-
-    `retries`: further attempts after an infrastructure failure, with growing, jittered pauses.
-    `stop`: set when the run is to end; it also ends pauses. `simulate` makes the user of a trial.
-    `pace` decides when an attempt starts. `say_once`: logs a text the first time only."""
+    """Runs one trial at a time with the agent that its suite names."""
 
     retries: int
+    """Further attempts after an infrastructure failure, with growing, jittered pauses."""
     stop: threading.Event
+    """Set when the run is to end; it also ends pauses."""
     simulate: Simulate
+    """Makes the user of a trial."""
     pace: Pace
+    """Decides when an attempt starts."""
     pause_s: float = BACKOFF_S
+    """The first pause."""
     say_once: Callable[[str], object] = lambda _: None
+    """Logs a text the first time only."""
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time in seconds. Never raises for an
@@ -346,11 +348,14 @@ and a drifting provider or a spent budget must affect both sides equally."""
 
 @dataclass(slots=True)
 class _SideTasks:
-    """The queue of one side. `begun`: its trials that began, without stored ones."""
+    """The queue of one side."""
 
     waiting: deque[tuple[int, Task]] = field(default_factory=deque)
+    """Each with its position among the tasks of all sides."""
     begun: int = 0
+    """The number of its trials that began, without stored ones."""
     under_way: int = 0
+    """The number of these that have not ended."""
 
 
 class FairTasks(Iterator[Task]):
