@@ -663,7 +663,7 @@ class _Measuring:
                 and baseline_base.is_same_use(suite, base, self._session.settings)
             )
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
-                self._session.share_suite(suite.key)
+                side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._session.part_suite(suite.key)
                 self._late |= {suite.key}
@@ -803,8 +803,9 @@ class _Measuring:
         session = self._session
         head, side = session.sides
         keys = session.first_keys(side)
+        trials = dict(side.results)
         causes = failures.causes_of(
-            [side.graded[key] for key in keys if key in side.graded],
+            [trials[key] for key in keys if key in trials],
             base,
             settings=self._rules.settings,
             suites=self._rules.suites,
@@ -812,7 +813,6 @@ class _Measuring:
         )
         self._cause = next((cause for cause in causes.values() if cause), "")
         repeats = None
-        trials = dict(side.graded)
         if (
             base.root is None
             and base.stored is not None

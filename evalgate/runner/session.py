@@ -172,7 +172,7 @@ class Side:
         self.agents = agents
         self.journal = journal
         self.shared = frozenset(shared)
-        self.graded: dict[TrialKey, GradedTrial] = {}  # first runs and reruns
+        self.graded: dict[TrialKey, GradedTrial] = {}  # its own first runs and reruns
         self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
@@ -193,9 +193,22 @@ class Side:
         }
 
     @property
+    def results(self) -> Mapping[TrialKey, GradedTrial]:
+        """Its graded trials, with the first side's first runs of shared suites."""
+        if not self.shared:
+            return self.graded
+        first_side = self._session.sides[0]
+        shared_trials = {
+            key: trial.shared()
+            for key, trial in first_side.graded.items()
+            if key.is_first and key.suite in self.shared
+        }
+        return self.graded | shared_trials
+
+    @property
     def first_trials(self) -> Iterator[GradedTrial]:
-        """The graded trials without those of reruns."""
-        return (trial for key, trial in self.graded.items() if key.is_first)
+        """The results without those of reruns."""
+        return (trial for key, trial in self.results.items() if key.is_first)
 
     @property
     def reused_since(self) -> str:
@@ -324,7 +337,7 @@ class Side:
         )
         self.graded[task.key] = graded_trial
         if task.key.is_first:
-            session.share(task, trial, graded_trial)
+            session.share(task, trial)
         self._report_progress(task, trial, graded_trial, is_known=known_trial is not None)
 
     def _run(self, task: Task, address: str) -> Trial | None:
@@ -450,7 +463,11 @@ class Session:
         missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
         an outage, or if the budget has no runs left."""
         for side in self.sides:
-            side.again = frozenset(trial.key for trial in side.first_trials if _is_outage(trial))
+            side.again = frozenset(
+                key
+                for key, trial in side.graded.items()
+                if key.is_first and key.suite not in side.shared and _is_outage(trial)
+            )
         count = sum(len(side.again) for side in self.sides)
         is_few = 0 < count <= max(1, FEW * self._served())
         has_room = self.settings.retries and self.budget.has_room(count)
@@ -469,30 +486,20 @@ class Session:
             use.name == name and use.code_commit for use in suite.criteria
         )
 
-    def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Store a trial of the first side as one of the sides that share its suite."""
+    def share(self, task: Task, trial: Trial) -> None:
+        """Store a trial of the first side in the journals of the sides that share its suite."""
         for side in self.sides[1:]:
             if task.suite.key in side.shared:
                 suite = next(suite for suite in side.suites if suite.key == task.suite.key)
                 address, _ = side.addresses(Task(key=task.key, suite=suite, case=task.case))
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
-                side.graded[task.key] = graded.shared()
-
-    def share_suite(self, suite: str) -> None:
-        """Use the first side's results for a suite on the second side, instead of the second side's
-        own runs."""
-        head, base = self.sides
-        base.shared |= {suite}
-        for key, graded in head.graded.items():
-            if key.suite == suite:
-                base.graded[key] = graded.shared()
 
     def part_suite(self, suite: str) -> None:
-        """Undo `share_suite`: the second side has no results of the suite yet."""
+        """No longer share a suite: the second side has no results of it yet."""
         base = self.sides[1]
+        base.again |= {key for key in base.results if key.suite == suite}
         base.shared -= {suite}
-        base.again |= {key for key in base.graded if key.suite == suite}
         base.graded = {key: trial for key, trial in base.graded.items() if key.suite != suite}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
@@ -551,7 +558,7 @@ class Session:
     ) -> Run:
         """The results of a side so far. `trials`: its first runs and reruns, with the marks that
         only the gate knows; None: as they were graded. `repeats`: see `first_keys`."""
-        graded = side.graded if trials is None else trials
+        graded = side.results if trials is None else trials
         keys = self.first_keys(side, repeats=repeats)
         return Run(
             suites=side.suites,
