@@ -175,7 +175,7 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
     )
     if faults := errors_in(problems):
         context.say("a key or file that the base's rules need is missing")
-        context.show(rules.problems)
+        context.audience.show(rules.problems)
         raise ConfigError.collected(faults)
 
 
@@ -272,7 +272,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
-            watcher=context.watcher,
+            watcher=context.audience.watcher,
             moment=context.moment,
             panel=panel,
             limiters=limiters,
@@ -382,7 +382,7 @@ def _inputs(
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
-            settings=settings.model_copy(update={"isolate": context.isolate}),
+            settings=settings.model_copy(update={"isolate": context.opening.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
             tools=toolbox.fingerprint(settings, checkout.root),
             key=context.store_key,
@@ -451,7 +451,7 @@ def open_isolation(
 ) -> AbstractContextManager[Isolation | None]:
     """Other users for code that is not ours, if `context` asks for them; None if it runs with our
     rights. Unless they need them, agents get no evaluation files and none of `hidden_paths`."""
-    if not context.isolate:
+    if not context.opening.isolate:
         return contextlib.nullcontext()
     private_folders = [
         settings.root / folder
@@ -566,7 +566,7 @@ class _Measuring:
         self._is_rerun = (
             session.base is not None or not context.is_attended or session.rules.settings.confirm
         )
-        self._is_of_change = context.is_pull_request
+        self._is_of_change = context.trigger.is_pull_request
         self._rules = session.rules
         self._base = session.base
         self._measured_base = session.base if session.is_paired else None

@@ -396,7 +396,7 @@ def _entries(
         stack.callback(entry.journal.close)
     # a scheduled run, or one that was started by hand, measures the agent anew
     is_asked_anew = context.workflow_run and not (
-        context.is_pull_request or events.is_of_repository(context.environ)
+        context.trigger.is_pull_request or events.is_of_repository(context.environ)
     )
     if is_fresh or is_asked_anew or store is None:
         return () if settings.fresh else leftovers
@@ -486,7 +486,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
     if not (is_personal or is_of_repository):
         return None
     # the jobs of a workflow run have their checkouts in other folders
-    root = settings.root if is_personal else events.root_of(settings.root, context.links)
+    root = settings.root if is_personal else events.root_of(settings.root, context.trigger.links)
     gate = fingerprints.digest([root, settings.name])
     folder = context.cache / FOLDER / gate
     if is_personal:  # of one person, on any branch
