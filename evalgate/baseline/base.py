@@ -365,7 +365,19 @@ def _checked_out(
             base_failed=settings.policy != "both",
         )
     if not problem:
-        origin = origin.with_notes(_lend(settings, suites, context, base_project, checkout.root))
+        pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
+        root, environ = checkout.root, context.environ
+        for path in dotenv.lend(pairs, root=settings.root, base=root, environ=environ):
+            context.say(
+                f"the base's agent uses `{path}` of this checkout, because git does not track it"
+            )
+        pythons = opening.missing_pythons(
+            (use for _, use in pairs), root=root, lender=settings.root, environ=environ
+        )
+        origin = origin.with_notes(
+            Sentence("base_borrowed" if is_lent else "base_not_lent", name)
+            for name, is_lent in pythons
+        )
     return Base(
         origin=origin,
         root=None if problem else checkout.root,
@@ -374,28 +386,6 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
     )
-
-
-def _lend(
-    settings: Settings,
-    suites: Suites,
-    context: Context,
-    base_project: BaseProject,
-    root: Path,
-) -> list[Wording]:
-    """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
-    pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
-    for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
-        context.say(
-            f"the base's agent uses `{path}` of this checkout, because git does not track it"
-        )
-    uses = [use for _, use in pairs]
-    pythons = opening.missing_pythons(
-        uses, root=root, lender=settings.root, environ=context.environ
-    )
-    return [
-        Sentence("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
-    ]
 
 
 def _problem(

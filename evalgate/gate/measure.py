@@ -704,7 +704,12 @@ class _Measuring:
     def _problems(self, sides: Sides) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ. `sides`: in the end, by the change's rule book."""
-        yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
+        head = self._session.sides[HEAD]
+        if head.reused:
+            count = sum(key.is_first for key in head.reused)
+            message = Sentence("earlier_results", count, head.reused_since)
+            hint = Sentence("earlier_results_hint", self._is_attended)
+            yield errors.note("earlier-results", message, hint=hint)
         if self._others and self._is_settled:
             message = Sentence("agents_tried", self._others, sides.book_and_reruns[0].needed)
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))

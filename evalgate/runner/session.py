@@ -42,7 +42,6 @@ from evalgate.model import (
     Reason,
     Run,
     Score,
-    Suite,
     Suites,
     Trial,
     TrialKey,
@@ -231,16 +230,16 @@ class Side:
         }
         return trial, grades
 
-    def about(self) -> dict[str, Mapping[str, str]]:
+    def about(self) -> dict[str, dict[str, str]]:
         """What the agents report about themselves, by `AgentUse.key`; else what stored results
         know."""
-        environments = {key: dict(agent.about()) for key, agent in self.agents.items()}
-        stored_environments = {
-            key: environment
+        reported = {key: dict(agent.about()) for key, agent in self.agents.items()}
+        stored = {
+            key: dict(environment)
             for key, (environment, _) in self.checkout.stored_agents.items()
-            if environment and not environments.get(key)
+            if environment and not reported.get(key)
         }
-        return environments | stored_environments
+        return reported | stored
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """The parts of the agents, as far as they are known, by `AgentUse.key`; those in stored
@@ -321,10 +320,16 @@ class Side:
         missing_names = grade_addresses.keys() - stored_grades.keys() - idle_criteria
         if session.stop.is_set() and missing_names:
             return
-        for name in missing_names:
+        # custom metrics that did not run with the base's code, which the addresses of scores name
+        stray_names = {
+            use.name
+            for use in task.suite.criteria
+            if use.code_commit and use.name in session.strays
+        }
+        for name in missing_names - stray_names:
             score = grades[name]
             # other grades are not stored: a resumed run may succeed
-            if isinstance(score, Score) and not session.has_other_code(task.suite, name):
+            if isinstance(score, Score):
                 journal.add_grade(grade_addresses[name], score)
         graded_trial = GradedTrial(
             key=trial.key,
@@ -345,7 +350,8 @@ class Side:
         or of the budget interrupted it. An agent whose services are down is not asked: 0
         attempts."""
         session = self._session
-        outage = self._outages[task.suite.agent.key]
+        agent = task.suite.agent.key
+        outage = self._outages[agent]
         if failure := outage.failure:
             return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
@@ -356,17 +362,12 @@ class Side:
         has_failed = isinstance(trial.outcome, AgentFailure)
         if session.stop.is_set() and has_failed:
             return None
-        self.keep(address, trial, task.suite.agent.key)
+        self.journal.add_inputs(agent, self.inputs.of(agent))
+        self.journal.add_trial(address, trial, agent=agent)
         # the journal has the failure without secrets
         trial = (has_failed and self.journal.trial(address, task.key)) or trial
         outage.note(trial.outcome, started_at=started_at)
         return trial
-
-    def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
-        """Put a trial of an agent into the journal, after the agent's inputs. Raises
-        UnavailableError."""
-        self.journal.add_inputs(agent, self.inputs.of(agent))
-        self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
     def _report_progress(
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
@@ -477,13 +478,6 @@ class Session:
             trials.first_rounds(self._repeats),
             wants=lambda task: task.key in self.sides[task.side].again,
             reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
-        )
-
-    def has_other_code(self, suite: Suite, name: str) -> bool:
-        """True if a custom metric did not run with the base's code, which the address of its score
-        names."""
-        return name in self.strays and any(
-            use.name == name and use.code_commit for use in suite.criteria
         )
 
     def share(self, task: Task, trial: Trial) -> None:
