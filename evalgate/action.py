@@ -17,7 +17,7 @@ from typing import Any
 
 from evalgate import __version__, config, errors, reports
 from evalgate.config import Door, load, settings as config_settings
-from evalgate.config.context import run_of
+from evalgate.config.context import Audience, Opening, Trigger, run_of
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem
 from evalgate.gate import merge, post, prepare, progress, run, store
@@ -308,16 +308,20 @@ def _run_gate(
     context = prepare.make_context(
         settings,
         environ=environ,
-        watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
-        links=links,
-        commit=links.commit,
-        reproduce=load.render_command(settings, folder=links.folder),
-        event_base=event.base_sha,
-        token=token_of(environ),
-        on_base_branch=event.on_default_branch,
-        isolate=isolation.in_image(),
-        show=show,
-        present=present,
+        audience=Audience(
+            watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
+            show=show,
+            present=present,
+            reproduce=load.render_command(settings, folder=links.folder),
+        ),
+        trigger=Trigger(
+            links=links,
+            base=event.base_sha,
+            token=token_of(environ),
+            on_base_branch=event.on_default_branch,
+            is_pull_request=events.is_of_change(environ),
+        ),
+        opening=Opening(isolate=isolation.in_image()),
     )
     if settings.mode == "merge":
         workspace = events.workspace(environ)

@@ -115,8 +115,8 @@ def open_agents(
                     message = str(use.options["why"])
                     failure = FailureKind.NO_RECORDING.failure(message)
                     pools[key] = AbsentAgent(failure)
-                elif context.host is not None:
-                    pools[key] = context.host(setting)
+                elif context.opening.host is not None:
+                    pools[key] = context.opening.host(setting)
                 else:
                     python = missing_python(use, root=root, lender=settings.root)
                     if python and _is_lent(python, settings.root, context.environ):
@@ -171,11 +171,11 @@ def _setting(
             environment=environment,
             install_environment=variables.installer_environment(),
             cache=str(context.cache),
-            log=context.watcher.say,
+            log=context.audience.watcher.say,
             tell_time=(lambda _: None) if context.is_attended else context.say,
             sandbox=sandboxes[0],
             metrics=sandboxes[1],
-            seals=Seals(key=context.store_key, verified=context.environments),
+            seals=Seals(key=context.store_key, verified=context.opening.environments),
         ),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,

@@ -46,7 +46,9 @@ class ProtocolError(ValueError):
 class WorkerWire(BaseModel):
     """A message of the worker; unknown keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, protected_namespaces=(), defer_build=True
+    )
 
 
 class SessionWire(WorkerWire):

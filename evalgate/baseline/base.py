@@ -150,7 +150,7 @@ def open_bases(
 
     Errors of the base never raise; they are its `problem`. Raises ConfigError if results that the
     user named cannot be read, or are part of the change."""
-    has_base = bool(settings.base or context.event_base)
+    has_base = bool(settings.base or context.trigger.base)
     baseline = settings.baseline
     with ExitStack() as stack:
         rule_base = None
@@ -158,7 +158,8 @@ def open_bases(
         # disable the comparison; head's applies if the base's is unknown
         is_shared = "baseline" not in settings.explicit_options and has_base and baseline != "auto"
         if is_shared or (
-            (has_base or context.is_pull_request) and not _is_of_git(baseline, has_base=has_base)
+            (has_base or context.trigger.is_pull_request)
+            and not _is_of_git(baseline, has_base=has_base)
         ):
             rule_base = _from_git(settings, suites, context, stack, baseline="rerun")
             baseline = _agreed(baseline, rule_base, context) if is_shared else baseline
@@ -201,7 +202,7 @@ def _from_file(settings: Settings, context: Context, path: str, rule_base: Base 
     request or in another CI that names the base."""
     # another CI has no event
     is_other_ci = not (context.is_attended or context.workflow_run) and rule_base is not None
-    is_change = context.is_pull_request or is_other_ci
+    is_change = context.trigger.is_pull_request or is_other_ci
     if is_change and git.first_committed([settings.root / path], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a change cannot be compared with it",
@@ -244,12 +245,14 @@ def _from_git(
             git.open_repository(
                 settings.root,
                 environ=context.environ,
-                token=context.token,
+                token=context.trigger.token,
                 under=context.cache / "bases",
             )
         )
         base = _checked_out(settings, suites, context, repo, stack)
-        named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
+        named_by = _settings_of_store(
+            settings, base.project, of_change=context.trigger.is_pull_request
+        )
         store = history.open_store(named_by, repo, say=say)
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
@@ -331,7 +334,7 @@ def _checked_out(
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed,
     UnavailableError if its commit is unknown."""
     origin = pick_base(
-        repo, base=settings.base, event_base=context.event_base, environ=context.environ
+        repo, base=settings.base, event_base=context.trigger.base, environ=context.environ
     )
     try:
         checkout = stack.enter_context(checked_out(repo, origin.commit))
@@ -362,7 +365,19 @@ def _checked_out(
             base_failed=settings.policy != "both",
         )
     if not problem:
-        origin = origin.with_notes(_lend(settings, suites, context, base_project, checkout.root))
+        pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
+        root, environ = checkout.root, context.environ
+        for path in dotenv.lend(pairs, root=settings.root, base=root, environ=environ):
+            context.say(
+                f"the base's agent uses `{path}` of this checkout, because git does not track it"
+            )
+        pythons = opening.missing_pythons(
+            (use for _, use in pairs), root=root, lender=settings.root, environ=environ
+        )
+        origin = origin.with_notes(
+            Sentence("base_borrowed" if is_lent else "base_not_lent", name)
+            for name, is_lent in pythons
+        )
     return Base(
         origin=origin,
         root=None if problem else checkout.root,
@@ -371,28 +386,6 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
     )
-
-
-def _lend(
-    settings: Settings,
-    suites: Suites,
-    context: Context,
-    base_project: BaseProject,
-    root: Path,
-) -> list[Wording]:
-    """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
-    pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
-    for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
-        context.say(
-            f"the base's agent uses `{path}` of this checkout, because git does not track it"
-        )
-    uses = [use for _, use in pairs]
-    pythons = opening.missing_pythons(
-        uses, root=root, lender=settings.root, environ=context.environ
-    )
-    return [
-        Sentence("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
-    ]
 
 
 def _problem(

@@ -119,7 +119,7 @@ def in_force(
     Unreadable rules of the base are a problem. `context` None: no run follows. `hint`: what to do
     if the base's rules are unknown."""
     # a merged change decides for the base from now on
-    if context is not None and context.on_base_branch:
+    if context is not None and context.trigger.on_base_branch:
         base = None
     settings, notices = settings_in_force(head_settings, base, context)
     base_settings = None if base is None else base.project.settings
@@ -148,7 +148,7 @@ def in_force(
     if settings.gate_file.judge != head_settings.gate_file.judge:
         # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
-    if base is not None and context is not None and context.is_pull_request:
+    if base is not None and context is not None and context.trigger.is_pull_request:
         suites = tuple(_with_client_options(suite, base, problems) for suite in suites)
     if base is not None and compared is not None:
         suites = _with_base_code(suites, edits, base, compared, root=settings.root)
@@ -171,7 +171,7 @@ def open_history(
     A change cannot quarantine its own failures: the base's list applies, and only to cases that the
     change does not edit. On the base branch, and without a base, this checkout's list applies."""
     # a run of the base branch uses its own store
-    settings = head_settings if context.on_base_branch else rules.settings
+    settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
     quarantined = partial(
         _quarantined, suites=rules.suites, today=context.moment.date(), past=history.past
@@ -180,7 +180,7 @@ def open_history(
     base_settings = None if base is None else base.project.settings
     cases: Mapping[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
-    if context.on_base_branch or (base is None and not context.is_pull_request):
+    if context.trigger.on_base_branch or (base is None and not context.trigger.is_pull_request):
         cases, problems = quarantined(head_settings, None)
     elif base is not None and base_settings is not None:
         cases, problems = quarantined(base_settings, base.project)
@@ -971,7 +971,7 @@ def settings_in_force(
         return settings, ()
     # outside pull requests these settings are the user's own; in a pull request there is a base,
     # even with errors
-    names: tuple[str, ...] = OF_DOORS if context.is_pull_request else ()
+    names: tuple[str, ...] = OF_DOORS if context.trigger.is_pull_request else ()
     if base.project.settings is not None and base.project.rules is not None:
         names += OF_BASE
     if not names:
@@ -980,14 +980,14 @@ def settings_in_force(
     judge = settings.gate_file.judge
     judge_names: tuple[str, ...] = ("budget",)
     # a base without evalgate.yml has no judge: the change's may be asked at a provider's address
-    if context.is_pull_request and not (reason and models.is_of_provider(judge.base_url)):
+    if context.trigger.is_pull_request and not (reason and models.is_of_provider(judge.base_url)):
         judge_names += JUDGE_SETTINGS
     options = _trusted(
         settings, base_settings, [name for name in names if name not in settings.explicit_options]
     )
     judge_options = _trusted(judge, base_settings.gate_file.judge, judge_names)
     judge_notices = [*_notices(settings, reason, judge_options, "judge")]
-    if context.is_pull_request and reason and not judge_notices:
+    if context.trigger.is_pull_request and reason and not judge_notices:
         judge_notices = [*_judge_notices(settings, reason)]
     notices = (*_notices(settings, reason, options), *judge_notices)
     if not notices:
@@ -1012,7 +1012,7 @@ def judge_keys(
     including an agent's .env."""
     sides = [(settings, suites)]
     names: set[str] = set()
-    if context.is_pull_request and base is not None:
+    if context.trigger.is_pull_request and base is not None:
         base_settings = base.project.settings or head_settings
         sides.append((base_settings, [*base.project.suites.values()]))
         names = {

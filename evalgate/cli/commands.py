@@ -20,7 +20,7 @@ import click
 from evalgate import agents, cli, config, errors, reports
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config import Door, Heading, load, settings as config_settings
-from evalgate.config.context import Context
+from evalgate.config.context import Audience, Context, Opening
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Severity
 from evalgate.gate import (
@@ -299,11 +299,13 @@ def run_gate(
     watcher = progress.watch(sys.stderr)
     context = prepare.make_context(
         settings,
-        watcher=watcher,
-        reproduce=f"evalgate {shlex.join(sys.argv[1:])}",
-        show=show,
-        isolate=gate is gate_run.run and isolates(settings, watcher.say),
-        present=present,
+        audience=Audience(
+            watcher=watcher,
+            show=show,
+            present=present,
+            reproduce=f"evalgate {shlex.join(sys.argv[1:])}",
+        ),
+        opening=Opening(isolate=gate is gate_run.run and isolates(settings, watcher.say)),
         keep=True,
     )
     report = gate(settings, context)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from evalgate import cli
+from evalgate.config.context import Audience, Opening
 from evalgate.errors import ExitCode, Severity
 from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.doctor import Check
@@ -46,9 +47,9 @@ def command(**values: Any) -> int:
     """Check everything that a run needs: files, criteria, judges, the agent's environment, import
     and models, the base, permissions and workflows. Makes no model calls."""
     settings = commands.settings_of(values)
-    watcher = progress.PlainWatcher(sys.stderr)
-    isolate = commands.isolates(settings, lambda _: None)
-    context = prepare.make_context(settings, watcher=watcher, isolate=isolate)
+    audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
+    opening = Opening(isolate=commands.isolates(settings, lambda _: None))
+    context = prepare.make_context(settings, audience=audience, opening=opening)
     counts: Counter[Severity] = Counter()
     suites = 0
     codes = set[ExitCode]()

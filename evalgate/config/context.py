@@ -15,40 +15,97 @@ from evalgate.values import Environ, frozen_dataclass
 
 
 @frozen_dataclass
+class Trigger:
+    """The event that started a workflow; of a run by hand nothing is known."""
+
+    links: Links = field(default_factory=Links)
+    base: str = ""
+    """The SHA that the event compares with; "" locally."""
+    token: str | None = field(default=None, repr=False)
+    """The workflow's token for the repository."""
+    on_base_branch: bool = False
+    """A push to the default branch, or a schedule: other runs are compared with its results."""
+    is_pull_request: bool = False
+    """The change is not accepted yet: its evalgate.yml does not decide everything."""
+
+
+class Watcher:
+    """Receives the progress of trials, and shows nothing of it by itself."""
+
+    def begin(self, *, trials: int, reason: str = "") -> None:
+        """Called when so many trials begin. `reason`: the purpose of reruns; "" for the first
+        runs."""
+
+    def trial_done(
+        self,
+        key: TrialKey,
+        outcome: Outcome,
+        seconds: float,
+        *,
+        of_base: bool = False,
+        kind: VerdictKind | None = None,
+        is_known: bool = False,
+        judges_usd: float = 0.0,
+    ) -> None:
+        """A trial ended, of head or of the base. `kind`: its verdict; `is_known`: it came from the
+        journal and cost nothing; `judges_usd`: the judges' cost so far, in dollars."""
+
+    def say(self, line: str) -> None:
+        """A line for users."""
+
+    def end(self) -> None:
+        """No more trials follow."""
+
+
+@frozen_dataclass
+class Audience:
+    """Whom a run tells what happens."""
+
+    watcher: Watcher = field(default_factory=Watcher)
+    show: Callable[[Sequence[Problem]], None] = lambda _: None
+    """Receives problems as they are found."""
+    present: Callable[[Report], None] = lambda _: None
+    """Receives the report while its conversations can be read."""
+    reproduce: str = ""
+    """The command that repeats the run, for reports."""
+
+
+@frozen_dataclass
+class Opening:
+    """How agents are opened."""
+
+    isolate: bool = False
+    """Agents and all other foreign code run as other users (docs/security.md)."""
+    host: Callable[[Any], Any] | None = None
+    """Opens every agent in this process, by its setting, in place of its driver: a test's guest."""
+    environments: dict[Path, str] = field(default_factory=dict)
+    """See `seals.Seals.verified`."""
+
+
+@frozen_dataclass
 class Context:
     """The context of a run, made once by a door (`gate.prepare.make_context`)."""
 
     environ: Environ
-    watcher: Watcher
-    cache: Path  # an absolute folder for data that outlives a run
+    cache: Path
+    """An absolute folder for data that outlives a run."""
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
-    links: Links = field(default_factory=Links)
-    commit: str = ""
-    reproduce: str = ""
-    event_base: str = ""  # the SHA that the event compares with; "" locally
-    token: str | None = None
-    # a push to the default branch, or a schedule: other runs are compared with its results
-    on_base_branch: bool = False
-    # agents and all other foreign code run as other users (docs/security.md)
-    isolate: bool = False
-    # the change is not accepted yet: its evalgate.yml does not decide everything
-    is_pull_request: bool = False
-    # at a terminal: the run is stored (`results.kept`), and continued if it was interrupted
+    trigger: Trigger = field(default_factory=Trigger)
+    audience: Audience = field(default_factory=Audience)
+    opening: Opening = field(default_factory=Opening)
     keep: bool = False
-    # names of criteria; all others are skipped and not measured; None: all are measured
+    """At a terminal, the run is stored (`results.kept`), and continued if it was interrupted."""
     scored: frozenset[str] | None = None
-    workflow_run: str = ""  # see `run_of`
-    # receives problems as they are found
-    show: Callable[[Sequence[Problem]], None] = lambda _: None
-    # receives the report while its conversations can be read
-    present: Callable[[Report], None] = lambda _: None
-    # opens every agent in this process, by its setting, in place of its driver: a test's guest
-    host: Callable[[Any], Any] | None = None
-    environments: dict[Path, str] = field(default_factory=dict)  # see `seals.Seals.verified`
+    """Names of criteria: all others are skipped and not measured; None: all are measured."""
 
     def say(self, line: str) -> None:
         """Log a line about progress."""
-        self.watcher.say(line)
+        self.audience.watcher.say(line)
+
+    @property
+    def workflow_run(self) -> str:
+        """The workflow run and its attempt, see `run_of`."""
+        return run_of(self.environ)
 
     @property
     def is_attended(self) -> bool:
@@ -82,31 +139,3 @@ def is_of_run(writer: str, run: str) -> bool:
         and writer_attempt.isdecimal()
         and 0 < int(writer_attempt[:9]) <= int(attempt or 0)
     )
-
-
-class Watcher:
-    """Receives the progress of trials, and shows nothing of it by itself."""
-
-    def begin(self, *, trials: int, reason: str = "") -> None:
-        """Called when so many trials begin. `reason`: the purpose of reruns; "" for the first
-        runs."""
-
-    def trial_done(
-        self,
-        key: TrialKey,
-        outcome: Outcome,
-        seconds: float,
-        *,
-        of_base: bool = False,
-        kind: VerdictKind | None = None,
-        is_known: bool = False,
-        judges_usd: float = 0.0,
-    ) -> None:
-        """A trial ended, of head or of the base. `kind`: its verdict; `is_known`: it came from the
-        journal and cost nothing; `judges_usd`: the judges' cost so far, in dollars."""
-
-    def say(self, line: str) -> None:
-        """A line for users."""
-
-    def end(self) -> None:
-        """No more trials follow."""

@@ -166,7 +166,9 @@ class AgentVariables:
             names=settings.env,
             judge_keys=judge_keys,
             own_key=bool(settings.gate_file.judge.api_key_env),
-            everything=is_terminal(context.environ) and not settings.env and not context.isolate,
+            everything=is_terminal(context.environ)
+            and not settings.env
+            and not context.opening.isolate,
             at_home=is_terminal(context.environ),
         )
 

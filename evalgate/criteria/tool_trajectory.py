@@ -30,7 +30,7 @@ from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 from evalgate.text import plain
 from evalgate.values import Sentence, Wording, matches_any
-from evalgate.worker.tools import QUESTIONS
+from evalgate.worker.pipe import QUESTIONS
 from .base import Criterion, CriterionServices, CriterionSpec
 
 

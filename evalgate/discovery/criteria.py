@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -266,6 +267,10 @@ EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
 _YAML = (".yaml", ".yml")
 
 
+Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None]
+"""The criteria of one place, and the simulated user that it describes."""
+
+
 class CriteriaFinder:
     """Finds the criteria of each suite. Reads each config once, and reports its problems once."""
 
@@ -274,7 +279,7 @@ class CriteriaFinder:
         self.problems: list[Problem] = []
         self._settings = settings
         self._gate_file = settings.locate().file
-        self._readings: dict[str, CriteriaReading] = {}
+        self._found: dict[str, Found] = {}
         self._holds_criteria = cache(self._find_criteria)
         self._is_foreign = cache(self._report_foreign)
         self._other_configs: dict[str, None] = {}
@@ -287,14 +292,14 @@ class CriteriaFinder:
         """The criteria of a suite, their source, and the simulated user of that source. In order of
         priority: `criteria`, the gate file, a file beside, a file above, the defaults.
         Informational criteria come last."""
-        reading, origin, file = self._first(key, cases, is_dataset=is_dataset)
-        all_uses = (*reading.criteria, *informational_uses(beside=reading.criteria))
+        (uses, simulator), origin, file = self._first(key, cases, is_dataset=is_dataset)
+        all_uses = (*uses, *informational_uses(beside=uses))
         source = CriteriaSource(origin=origin, file=file)
-        return all_uses, source, reading.simulator or SimulatorUse()
+        return all_uses, source, simulator or SimulatorUse()
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[CriteriaReading, ConfigOrigin, str]:
+    ) -> tuple[Found, ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
             criteria_path = root / self._settings.criteria
@@ -302,12 +307,12 @@ class CriteriaFinder:
             place = criteria_path.relative_to(root) if is_inside else criteria_path
             file = place.as_posix()
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
-            reading = self._of_file(
+            found = self._of_file(
                 file,
                 named_by=named_by,
                 read=lambda label: walk.read_user_file(criteria_path, label=label),
             )
-            return reading, ConfigOrigin.EXPLICIT, file
+            return found, ConfigOrigin.EXPLICIT, file
         rules = [
             (number, suite_rule)
             for number, suite_rule in enumerate(self._settings.gate_file.suites)
@@ -317,22 +322,18 @@ class CriteriaFinder:
         index, rule = rules[-1] if rules else (-1, None)
         if rule is not None and rule.criteria is not None:
             config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
-            reading = self._of_rule(rule.criteria, index, config_path or "")
-            return reading, ConfigOrigin.EMBEDDED, self._gate_file
+            found = self._of_rule(rule.criteria, index, config_path or "")
+            return found, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
-            reading = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
-            return reading, ConfigOrigin.EXPLICIT, rule.config
+            found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
+            return found, ConfigOrigin.EXPLICIT, rule.config
         config_path = self._nearest(key, is_dataset=is_dataset)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
-            return (
-                self._of_file(config_path),
-                ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE,
-                config_path,
-            )
-        reading = CriteriaReading(criteria=self._defaults(cases))
-        return reading, ConfigOrigin.DEFAULTS, ""
+            origin = ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE
+            return self._of_file(config_path), origin, config_path
+        return (self._defaults(cases), None), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
         """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
@@ -411,11 +412,11 @@ class CriteriaFinder:
 
     def _of_file(
         self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
-    ) -> CriteriaReading:
-        if path not in self._readings:
+    ) -> Found:
+        if path not in self._found:
             text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
-                self._readings[path] = CriteriaReading()
+                self._found[path] = ((), None)
                 self.problems.append(
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
@@ -424,21 +425,21 @@ class CriteriaFinder:
                     reading = formats.parse_dataset_config(text, file=path, read=self.tree.read)
                 else:
                     reading = formats.parse_criteria(text, file=path)
-                self._readings[path] = self._checked(reading, Place(path))
-        return self._readings[path]
+                self._found[path] = self._check(reading, Place(path))
+        return self._found[path]
 
-    def _of_rule(self, raw: Json, index: int, config: str) -> CriteriaReading:
+    def _of_rule(self, raw: Json, index: int, config: str) -> Found:
         """Criteria in the gate file: the same reader, with places in the gate file. They may name
         metrics of the dataset's `config`, and set thresholds for them."""
         name = f"{self._gate_file}#{index}#{config}"
-        if name not in self._readings:
+        if name not in self._found:
             text = json.dumps({"criteria": raw}, default=str)
             locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            of_config = self._of_file(config).criteria if config.endswith(_YAML) else ()
-            metrics = {use.name: use for use in of_config}
+            metrics_of_config, _ = self._of_file(config) if config.endswith(_YAML) else ((), None)
+            metrics = {use.name: use for use in metrics_of_config}
             uses = (
                 replace(metrics[use.name], threshold=use.threshold, place=use.place)
                 if use.name in metrics
@@ -448,19 +449,18 @@ class CriteriaFinder:
             rule_reading = CriteriaReading(
                 criteria=tuple(uses), problems=reading.problems, metrics=frozenset(metrics)
             )
-            self._readings[name] = self._checked(rule_reading, locate())
-        return self._readings[name]
+            self._found[name] = self._check(rule_reading, locate())
+        return self._found[name]
 
-    def _checked(self, reading: CriteriaReading, place: Place) -> CriteriaReading:
-        """The reading with its criteria as they were checked."""
+    def _check(self, reading: CriteriaReading, place: Place) -> Found:
+        """The checked criteria of a reading, and its simulated user."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
-        checked_reading = replace(reading, criteria=uses)
         if errors_in(reading.problems):
-            return checked_reading
-        if not uses:
+            pass
+        elif not uses:
             message = "the config has no criteria, so every answer would pass"
             hint = f"Add criteria under `criteria`: {EXAMPLE}."
             self.problems.append(errors.error("asserts-nothing", message, place, hint))
@@ -470,7 +470,7 @@ class CriteriaFinder:
             message = f"every answer would pass: {names} {verb} informational"
             hint = "Add a criterion with a threshold."
             self.problems.append(errors.error("only-informational", message, place, hint))
-        return checked_reading
+        return uses, reading.simulator
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:

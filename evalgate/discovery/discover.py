@@ -515,23 +515,25 @@ def pick_cases(
     A case id that is in no file of its selection is a problem."""
     if not selections:
         return dict(sets), ()
-    ids_by_key: dict[str, set[str] | None] = {}
-    problems: list[Problem] = []
-    for selection in selections:
-        keys = [key for key in selection.keys if key in sets]
-        for key in keys:
-            earlier = ids_by_key.setdefault(key, set())
-            if not selection.case_ids:
-                ids_by_key[key] = None
-            elif earlier is not None:
-                earlier.update(selection.case_ids)
-        problems.extend(_unknown_cases(selection, {key: sets[key] for key in keys}))
+    whole_keys = {
+        key for selection in selections if not selection.case_ids for key in selection.keys
+    }
+    wanted_cases = {
+        (key, case_id)
+        for selection in selections
+        for key in selection.keys
+        for case_id in selection.case_ids
+    }
     picked_sets: dict[str, EvalSet] = {}
-    for key, ids in ids_by_key.items():
-        if ids is None:
-            picked_sets[key] = sets[key]
-        elif cases := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked_sets[key] = sets[key].with_cases(cases)
+    for key, eval_set in sets.items():
+        cases = tuple(
+            case for case in eval_set.cases if (key, case.case_id.strip()) in wanted_cases
+        )
+        if key in whole_keys:
+            picked_sets[key] = eval_set
+        elif cases:
+            picked_sets[key] = eval_set.with_cases(cases)
+    problems = (problem for selection in selections for problem in _unknown_cases(selection, sets))
     return picked_sets, tuple(problems)
 
 
@@ -619,16 +621,14 @@ def _unmatched(text: str, files: Files) -> Problem:
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:
-    keys_by_id = {
-        case.case_id.strip(): key for key, eval_set in sets.items() for case in eval_set.cases
-    }
-    for case_id in selection.case_ids:
-        if sets and case_id not in keys_by_id:
-            location = (
-                next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
-            )
+    """An error for each case id that no readable file of the selection has."""
+    keys = [key for key in selection.keys if key in sets]
+    known_ids = dict.fromkeys(case.case_id.strip() for key in keys for case in sets[key].cases)
+    for case_id in selection.case_ids if keys else ():
+        if case_id not in known_ids:
+            location = keys[0] if len(keys) == 1 else f"any of {words.counted(len(keys), 'file')}"
             hint = words.did_you_mean(
-                case_id, keys_by_id, fallback=f"Its cases: {words.listed(keys_by_id, limit=8)}."
+                case_id, known_ids, fallback=f"Its cases: {words.listed(known_ids, limit=8)}."
             )
             message = f"no case {case_id!r} in {location} (selected by {selection.text!r})"
-            yield errors.error("unknown-case", message, Place(next(iter(sets))), hint)
+            yield errors.error("unknown-case", message, Place(keys[0]), hint)

@@ -33,10 +33,12 @@ class JudgeEnvironment:
     """The environment of judges."""
 
     environ: Environ
-    # names of variables by the file that sets them
     used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()  # a sentence about each file with values that do not count
-    keys: frozenset[str] = frozenset()  # names of variables with keys of judges
+    """Names of variables by the file that sets them."""
+    unused: tuple[str, ...] = ()
+    """A sentence about each file with values that do not count."""
+    keys: frozenset[str] = frozenset()
+    """Names of variables with keys of judges."""
 
 
 def of_judges(

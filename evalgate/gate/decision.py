@@ -44,6 +44,9 @@ from evalgate.system import process, redact
 from evalgate.values import Sentence
 from .measure import FileWriter, Measurement
 
+BLOCKING = (*comparison_verdict.SEVERITY, None)
+"""What a verdict may block by, the worst first."""
+
 
 @process.no_garbage_search()
 def decide(
@@ -56,10 +59,12 @@ def decide(
     """The report, not written yet: by the change's rule book, or by the base's if `policy: both`
     and the base's is stricter."""
     settings = rules.settings
+    head = measurement.head
+    links = context.trigger.links
     head = replace(
-        measurement.head,
-        commit=measurement.head.commit or context.commit,
-        root=events.root_of(settings.root, context.links),
+        head,
+        commit=head.commit or links.commit,
+        root=events.root_of(settings.root, links),
         workflow_run=context.workflow_run,
     )
     decisions = [
@@ -70,12 +75,12 @@ def decide(
             strict=True,
         )
     ]
-    kinds = [*comparison_verdict.SEVERITY, None]
-    ranks = [kinds.index(verdict.blocked_by) for _, verdict, _ in decisions]
+    verdicts = [verdict for _, verdict, _ in decisions]
+    ranks = [BLOCKING.index(verdict.blocked_by) for verdict in verdicts]
     by_base = rules.both_decide and ranks[-1] < ranks[0]
     number = -1 if by_base else 0
     policy, verdict, lacking = decisions[number]
-    edits = _edits(rules.edits, [verdict for _, verdict, _ in decisions], by_base=by_base)
+    edits = _edits(rules.edits, verdicts, by_base=by_base)
     problems = (
         *([run_parts.note(head.part)] if head.part and head.is_part else []),
         *_drift(history, head, rules),
@@ -99,8 +104,8 @@ def decide(
         else criterion_judges(use for suite in head.suites for use in suite.criteria),
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
-        links=context.links,
-        reproduce=context.reproduce,
+        links=links,
+        reproduce=context.audience.reproduce,
         version=__version__,
         exit_code=exit_code_of(head, verdict),
         comment=settings.comment,

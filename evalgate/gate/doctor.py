@@ -21,7 +21,7 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.pool import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Audience, Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -31,7 +31,6 @@ from evalgate.discovery import (
     dotenv,
     project as discovery_project,
 )
-from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
     ExitCode,
@@ -97,7 +96,8 @@ class _DoctorState:
 
     context: Context
     project: Project
-    judges: JudgeEnvironment
+    judge_environ: Environ
+    judge_keys: frozenset[str]
     isolated: isolation.Isolation | None = None
     reported_problems: set[Problem] = field(default_factory=set)
     # the suite in whose section each agent was checked
@@ -120,11 +120,9 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
         project = prepare.prepare(settings, environ=context.environ)
     except NoEvaluationFile:
         project = _empty_project(settings)
-    judges = discovery_project.environment_of_judges(settings, project.suites, context.environ)
-    judges = replace(
-        judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ)
-    )
-    state = _DoctorState(context, project, judges)
+    environment = discovery_project.environment_of_judges(settings, project.suites, context.environ)
+    keys = criteria_judges.key_names(settings, project.suites, environment.environ)
+    state = _DoctorState(context, project, environment.environ, keys)
     with ExitStack() as stack:
         hidden_paths = baseline_rules.measurement_paths(
             settings, (*project.suites, *project.unread)
@@ -198,7 +196,7 @@ def _files(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 def _judges(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     """Check that every model that judges or plays users can be used."""
     settings = state.project.settings
-    environ = state.judges.environ
+    environ = state.judge_environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
@@ -298,7 +296,7 @@ def _open_agent(suite: Suite, state: _DoctorState) -> Agent | AgentFailure:
             "",
             state.project.settings,
             state.context,
-            judge_keys=state.judges.keys,
+            judge_keys=state.judge_keys,
             sandboxes=sandboxes,
         )
     except AgentFailed as error:
@@ -372,7 +370,7 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             warning = errors.warning("disk-space", f"only {message}", hint=hint)
             yield Check("disk", message, warning if free_bytes < LEAST_DISK_BYTES else None)
     reason = isolation.refusal_reason()
-    if context.isolate:
+    if context.opening.isolate:
         yield Check("isolation", "agents run as other users, apart from evalgate")
     elif context.workflow_run and reason:
         message = f"agents run with the rights of this step and can read what it can read: {reason}"
@@ -395,7 +393,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if not project.sound():
         return Check("base", "not checked: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
-    silent_context = replace(context, watcher=Watcher())
+    silent_context = replace(context, audience=Audience())
     settings = settings.with_options(baseline="rerun")
     with baseline_base.open_bases(settings, project.sound(), silent_context) as (base, _):
         assert base is not None
@@ -412,7 +410,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
     if endpoint or (base.problem and not base.no_agent):
         hint = "" if endpoint else "Only thresholds decide until it is merged."
         return _no_base(endpoint or text, hint)
-    is_named = settings.base or context.event_base
+    is_named = settings.base or context.trigger.base
     note = "" if is_named else " (a run here compares with it only by --base)"
     return Check("base", text if base.problem else f"{commit[:7]}{note}")
 
@@ -463,7 +461,7 @@ class Check:
 
 def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
     """Check that a loaded agent's models can be used: by a key, or through Vertex AI."""
-    variables = AgentVariables.of(state.project.settings, state.context, state.judges.keys)
+    variables = AgentVariables.of(state.project.settings, state.context, state.judge_keys)
     passed_variables = variables.environment()
     present_names = surroundings.variables
     outside_variables = {**dotenv.of_agent(use, state.project.settings.root), **passed_variables}

@@ -175,7 +175,7 @@ def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> N
     )
     if faults := errors_in(problems):
         context.say("a key or file that the base's rules need is missing")
-        context.show(rules.problems)
+        context.audience.show(rules.problems)
         raise ConfigError.collected(faults)
 
 
@@ -272,7 +272,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
-            watcher=context.watcher,
+            watcher=context.audience.watcher,
             moment=context.moment,
             panel=panel,
             limiters=limiters,
@@ -382,7 +382,7 @@ def _inputs(
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
-            settings=settings.model_copy(update={"isolate": context.isolate}),
+            settings=settings.model_copy(update={"isolate": context.opening.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
             tools=toolbox.fingerprint(settings, checkout.root),
             key=context.store_key,
@@ -451,7 +451,7 @@ def open_isolation(
 ) -> AbstractContextManager[Isolation | None]:
     """Other users for code that is not ours, if `context` asks for them; None if it runs with our
     rights. Unless they need them, agents get no evaluation files and none of `hidden_paths`."""
-    if not context.isolate:
+    if not context.opening.isolate:
         return contextlib.nullcontext()
     private_folders = [
         settings.root / folder
@@ -566,7 +566,7 @@ class _Measuring:
         self._is_rerun = (
             session.base is not None or not context.is_attended or session.rules.settings.confirm
         )
-        self._is_of_change = context.is_pull_request
+        self._is_of_change = context.trigger.is_pull_request
         self._rules = session.rules
         self._base = session.base
         self._measured_base = session.base if session.is_paired else None
@@ -663,7 +663,7 @@ class _Measuring:
                 and baseline_base.is_same_use(suite, base, self._session.settings)
             )
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
-                self._session.share_suite(suite.key)
+                side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._session.part_suite(suite.key)
                 self._late |= {suite.key}
@@ -704,7 +704,12 @@ class _Measuring:
     def _problems(self, sides: Sides) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
         differ. `sides`: in the end, by the change's rule book."""
-        yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
+        head = self._session.sides[HEAD]
+        if head.reused:
+            count = sum(key.is_first for key in head.reused)
+            message = Sentence("earlier_results", count, head.reused_since)
+            hint = Sentence("earlier_results_hint", self._is_attended)
+            yield errors.note("earlier-results", message, hint=hint)
         if self._others and self._is_settled:
             message = Sentence("agents_tried", self._others, sides.book_and_reruns[0].needed)
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
@@ -803,8 +808,9 @@ class _Measuring:
         session = self._session
         head, side = session.sides
         keys = session.first_keys(side)
+        trials = dict(side.results)
         causes = failures.causes_of(
-            [side.graded[key] for key in keys if key in side.graded],
+            [trials[key] for key in keys if key in trials],
             base,
             settings=self._rules.settings,
             suites=self._rules.suites,
@@ -812,7 +818,6 @@ class _Measuring:
         )
         self._cause = next((cause for cause in causes.values() if cause), "")
         repeats = None
-        trials = dict(side.graded)
         if (
             base.root is None
             and base.stored is not None

@@ -60,7 +60,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     report = decision.decide(measurement, rules, context, history=history)
     report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
     store.keep_parts({path.parent for path in files}, rules, context)
-    context.present(report)
+    context.audience.present(report)
     output.write_file(
         settings.root / rules.settings.output / run_parts.DURATIONS,
         [run_parts.render_durations(head.run)],
@@ -87,7 +87,7 @@ def _read(
             run_parts.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
             for path in paths
         )
-        for paths, commit in ((files, context.commit), (base_files, ""))
+        for paths, commit in ((files, context.trigger.links.commit), (base_files, ""))
     )
     for part in bases:
         if run_parts.part_of(part).fingerprint != run_parts.part_of(heads[0]).fingerprint:
@@ -114,7 +114,7 @@ def _refuse_committed(
 def _require_same_root(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError if the shards ran in another folder of the repository than the settings
     name: evalgate.yml and links would differ."""
-    merge_root = events.root_of(settings.root, context.links)
+    merge_root = events.root_of(settings.root, context.trigger.links)
     if None in (run.root, merge_root) or run.root == merge_root:
         return
     shard_folder, merge_folder = (
@@ -155,7 +155,7 @@ def _rules(
     origins = (part.comparison.origin for part in heads if part.comparison is not None)
     commits = (origin.commit for origin in origins if origin.source is not BaseSource.FILE)
     base_commit = next((commit for commit in commits if commit), settings.base)
-    if not (base_commit or context.event_base or context.is_pull_request):
+    if not (base_commit or context.trigger.base or context.trigger.is_pull_request):
         return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
     settings = settings.with_options(baseline="rerun")

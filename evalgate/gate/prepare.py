@@ -14,8 +14,8 @@ import platformdirs
 
 from evalgate import agents, errors
 from evalgate.comparison.purse import MAX_PAIRS, MAX_RUNS, PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM
-from evalgate.config import context as config_context, variables
-from evalgate.config.context import Context, Watcher
+from evalgate.config import variables
+from evalgate.config.context import Audience, Context, Opening, Trigger
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
@@ -49,12 +49,12 @@ def prepare(
 def discover(settings: Settings, context: Context) -> Project:
     """The project that a run measures, with the state of its checkout. It shows the problems.
     Raises as `prepare` and `require_sound`."""
-    commit, dirty = context.commit, None
+    commit, dirty = context.trigger.links.commit, None
     # not in parts: the merge knows the commit
     if context.keep and context.is_attended:
         commit, dirty = git.state_of(settings.root, context.environ)
     project = require_sound(prepare(settings, environ=context.environ), strict=settings.strict)
-    context.show(project.problems)
+    context.audience.show(project.problems)
     return replace(project, commit=commit, dirty=dirty)
 
 
@@ -107,20 +107,20 @@ def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem
     """Warnings if the checkout of a workflow keeps its token, if agents of a workflow run with the
     rights of its step, and if those of an isolated run can read what is expected of them."""
     if not context.is_attended and forks.keeps_token(settings.root):
-        reader = "the job's other steps" if context.isolate else "the agent"
+        reader = "the job's other steps" if context.opening.isolate else "the agent"
         message = (
             f"the checkout keeps the job's token in git's configuration, where {reader} can read it"
         )
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
         yield errors.warning("token-in-checkout", message, hint=hint)
-    if context.workflow_run and not context.isolate:
+    if context.workflow_run and not context.opening.isolate:
         message = (
             "without isolation: agents run with the rights of this step and can read what it can read, "
             "their expected answers as well"
         )
         hint = "Use a runner with Linux and Docker."
         yield errors.warning("not-isolated", message, hint=hint)
-    if context.isolate and settings.needs_evaluation_files:
+    if context.opening.isolate and settings.needs_evaluation_files:
         message = "the agent can read its expected answers (`needs-evaluation-files: true`)"
         hint = "Keep what the agent needs in other files, and remove the setting."
         place = settings.place_of("needs_evaluation_files")
@@ -131,20 +131,23 @@ def make_context(
     settings: Settings,
     *,
     environ: Environ = os.environ,
-    watcher: Watcher | None = None,
+    audience: Audience | None = None,
+    trigger: Trigger | None = None,
+    opening: Opening | None = None,
     **fields: Any,
 ) -> Context:
-    """The context of a run; `fields`: the other fields of Context. By default in this process's
-    environment, without a watcher. Raises MemoryError with too little memory for a run."""
+    """The context of a run; `fields`: `keep` and `scored`. By default in this process's
+    environment, reported to nobody. Raises MemoryError with too little memory for a run."""
     process.require_memory()
-    watcher = watcher or Watcher()
-    cache = cache_of(settings, environ, say=watcher.say)
-    defaults = {
-        "isolate": settings.isolate,
-        "is_pull_request": events.is_of_change(environ),
-        "workflow_run": config_context.run_of(environ),
-    }
-    return Context(environ=environ, watcher=watcher, cache=cache, **{**defaults, **fields})
+    audience = audience or Audience()
+    return Context(
+        environ=environ,
+        cache=cache_of(settings, environ, say=audience.watcher.say),
+        trigger=trigger or Trigger(is_pull_request=events.is_of_change(environ)),
+        audience=audience,
+        opening=opening or Opening(isolate=settings.isolate),
+        **fields,
+    )
 
 
 def cache_of(settings: Settings, environ: Environ, *, say: Log) -> Path:

@@ -32,6 +32,6 @@ def run(settings: Settings, context: Context) -> Report:
             outcomes=session.journals,
             write=session.write_files,
         )
-        context.present(report)  # while its conversations can be read
+        context.audience.present(report)  # while its conversations can be read
         session.finish(report)
         return session.history.keep(report)

@@ -30,7 +30,7 @@ from evalgate.baseline.rules import Rules
 from evalgate.config.context import Context, is_of_run
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
-from evalgate.errors import ConfigError, EvalgateError, Place, Problem
+from evalgate.errors import ConfigError, EvalgateError, Place
 from evalgate.formats import fingerprints
 from evalgate.github import events, oidc
 from evalgate.github.oidc import Identity
@@ -58,7 +58,7 @@ from evalgate.runner.trials import Task
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
-from evalgate.values import Environ, Log, Sentence, frozen_dataclass
+from evalgate.values import Environ, Log, frozen_dataclass
 
 FOLDER = "store"
 MOST_RUNS = 12
@@ -396,7 +396,7 @@ def _entries(
         stack.callback(entry.journal.close)
     # a scheduled run, or one that was started by hand, measures the agent anew
     is_asked_anew = context.workflow_run and not (
-        context.is_pull_request or events.is_of_repository(context.environ)
+        context.trigger.is_pull_request or events.is_of_repository(context.environ)
     )
     if is_fresh or is_asked_anew or store is None:
         return () if settings.fresh else leftovers
@@ -486,22 +486,13 @@ def _store(rules: Rules, context: Context) -> Store | None:
     if not (is_personal or is_of_repository):
         return None
     # the jobs of a workflow run have their checkouts in other folders
-    root = settings.root if is_personal else events.root_of(settings.root, context.links)
+    root = settings.root if is_personal else events.root_of(settings.root, context.trigger.links)
     gate = fingerprints.digest([root, settings.name])
     folder = context.cache / FOLDER / gate
     if is_personal:  # of one person, on any branch
         return Store(folder=folder, scopes=[gate], key=context.store_key)
     witness = oidc.identity(context.environ)
     return of_workflow(context.environ, folder, key=context.store_key, witness=witness)
-
-
-def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
-    """A note if results are reused."""
-    if side.reused:
-        count = sum(key.is_first for key in side.reused)
-        message = Sentence("earlier_results", count, side.reused_since)
-        hint = Sentence("earlier_results_hint", is_attended)
-        yield errors.note("earlier-results", message, hint=hint)
 
 
 # --- in the journal of a side ---------------------------------------------------------------------

@@ -123,7 +123,7 @@ def _publish(
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
-    context.present(report)
+    context.audience.present(report)
     return report
 
 

@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from evalgate import errors
 from evalgate.config.settings import Settings
@@ -82,11 +81,13 @@ def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Dec
     )
 
 
-def undecided(reason: str, problems: Sequence[Problem] = ()) -> Output:
-    """The check run of a run without a verdict. `problems`: the errors that stopped it."""
+def undecided(reason: str, problems: Sequence[Problem] = (), *, details: str = "") -> Output:
+    """The check run of a run without a verdict. `problems`: the errors that stopped it; `details`:
+    shown below."""
     return Output(
         title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH),
         summary=comment.render_failure(reason, problems),
+        text=details,
     )
 
 
@@ -202,12 +203,8 @@ class Posting:
         self._client.end_within(PUBLISHING_S)
         decision = self._decided
         if decision is not None and reason:
-            output = undecided(reason)
-            decision = Decided(
-                conclusion=Conclusion.ACTION_REQUIRED,
-                output=replace(output, text=decision.output.text),
-                create=True,
-            )
+            output = undecided(reason, details=decision.output.text)
+            decision = Decided(conclusion=Conclusion.ACTION_REQUIRED, output=output, create=True)
         if decision is not None:
             self._requests.put(lambda: self._post(decision))
         self._requests.put(None)

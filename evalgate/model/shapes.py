@@ -94,6 +94,7 @@ class Wire(BaseModel):
         extra="forbid",
         frozen=True,
         protected_namespaces=(),
+        defer_build=True,
     )
 
     def compact(self) -> JsonObject:

@@ -180,7 +180,7 @@ class History:
     def is_wanted(self) -> bool:
         """True if the run is a base run, with which later runs are compared."""
         mode = self.settings.save_baseline
-        return mode == "always" or (mode == "auto" and self.context.on_base_branch)
+        return mode == "always" or (mode == "auto" and self.context.trigger.on_base_branch)
 
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict. Return the report, with a
@@ -231,7 +231,7 @@ def open_history(settings: Settings, context: Context) -> History:
         with git.open_repository(
             settings.root,
             environ=context.environ,
-            token=context.token,
+            token=context.trigger.token,
             under=context.cache / "bases",
         ) as repo:
             store = open_store(settings, repo, say=context.say)

@@ -38,7 +38,7 @@ class KeptRun(BaseModel):
     output folder with its files; "" if that has those of a run of more cases. `cases`: the verdict
     of each case, by suite and id; `labels`: their labels in the reports."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     folder: Path = Field(default=Path(), exclude=True)
     evalgate: str = ""

@@ -50,7 +50,11 @@ Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
 
 CONFIG = ConfigDict(
-    extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings"
+    extra="forbid",
+    frozen=True,
+    protected_namespaces=(),
+    ser_json_inf_nan="strings",
+    defer_build=True,
 )
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -42,7 +42,6 @@ from evalgate.model import (
     Reason,
     Run,
     Score,
-    Suite,
     Suites,
     Trial,
     TrialKey,
@@ -172,7 +171,7 @@ class Side:
         self.agents = agents
         self.journal = journal
         self.shared = frozenset(shared)
-        self.graded: dict[TrialKey, GradedTrial] = {}  # first runs and reruns
+        self.graded: dict[TrialKey, GradedTrial] = {}  # its own first runs and reruns
         self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
@@ -193,9 +192,22 @@ class Side:
         }
 
     @property
+    def results(self) -> Mapping[TrialKey, GradedTrial]:
+        """Its graded trials, with the first side's first runs of shared suites."""
+        if not self.shared:
+            return self.graded
+        first_side = self._session.sides[0]
+        shared_trials = {
+            key: trial.shared()
+            for key, trial in first_side.graded.items()
+            if key.is_first and key.suite in self.shared
+        }
+        return self.graded | shared_trials
+
+    @property
     def first_trials(self) -> Iterator[GradedTrial]:
-        """The graded trials without those of reruns."""
-        return (trial for key, trial in self.graded.items() if key.is_first)
+        """The results without those of reruns."""
+        return (trial for key, trial in self.results.items() if key.is_first)
 
     @property
     def reused_since(self) -> str:
@@ -218,16 +230,16 @@ class Side:
         }
         return trial, grades
 
-    def about(self) -> dict[str, Mapping[str, str]]:
+    def about(self) -> dict[str, dict[str, str]]:
         """What the agents report about themselves, by `AgentUse.key`; else what stored results
         know."""
-        environments = {key: dict(agent.about()) for key, agent in self.agents.items()}
-        stored_environments = {
-            key: environment
+        reported = {key: dict(agent.about()) for key, agent in self.agents.items()}
+        stored = {
+            key: dict(environment)
             for key, (environment, _) in self.checkout.stored_agents.items()
-            if environment and not environments.get(key)
+            if environment and not reported.get(key)
         }
-        return environments | stored_environments
+        return reported | stored
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """The parts of the agents, as far as they are known, by `AgentUse.key`; those in stored
@@ -308,10 +320,16 @@ class Side:
         missing_names = grade_addresses.keys() - stored_grades.keys() - idle_criteria
         if session.stop.is_set() and missing_names:
             return
-        for name in missing_names:
+        # custom metrics that did not run with the base's code, which the addresses of scores name
+        stray_names = {
+            use.name
+            for use in task.suite.criteria
+            if use.code_commit and use.name in session.strays
+        }
+        for name in missing_names - stray_names:
             score = grades[name]
             # other grades are not stored: a resumed run may succeed
-            if isinstance(score, Score) and not session.has_other_code(task.suite, name):
+            if isinstance(score, Score):
                 journal.add_grade(grade_addresses[name], score)
         graded_trial = GradedTrial(
             key=trial.key,
@@ -324,7 +342,7 @@ class Side:
         )
         self.graded[task.key] = graded_trial
         if task.key.is_first:
-            session.share(task, trial, graded_trial)
+            session.share(task, trial)
         self._report_progress(task, trial, graded_trial, is_known=known_trial is not None)
 
     def _run(self, task: Task, address: str) -> Trial | None:
@@ -332,7 +350,8 @@ class Side:
         or of the budget interrupted it. An agent whose services are down is not asked: 0
         attempts."""
         session = self._session
-        outage = self._outages[task.suite.agent.key]
+        agent = task.suite.agent.key
+        outage = self._outages[agent]
         if failure := outage.failure:
             return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
@@ -343,17 +362,12 @@ class Side:
         has_failed = isinstance(trial.outcome, AgentFailure)
         if session.stop.is_set() and has_failed:
             return None
-        self.keep(address, trial, task.suite.agent.key)
+        self.journal.add_inputs(agent, self.inputs.of(agent))
+        self.journal.add_trial(address, trial, agent=agent)
         # the journal has the failure without secrets
         trial = (has_failed and self.journal.trial(address, task.key)) or trial
         outage.note(trial.outcome, started_at=started_at)
         return trial
-
-    def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
-        """Put a trial of an agent into the journal, after the agent's inputs. Raises
-        UnavailableError."""
-        self.journal.add_inputs(agent, self.inputs.of(agent))
-        self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
     def _report_progress(
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
@@ -450,7 +464,11 @@ class Session:
         missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
         an outage, or if the budget has no runs left."""
         for side in self.sides:
-            side.again = frozenset(trial.key for trial in side.first_trials if _is_outage(trial))
+            side.again = frozenset(
+                key
+                for key, trial in side.graded.items()
+                if key.is_first and key.suite not in side.shared and _is_outage(trial)
+            )
         count = sum(len(side.again) for side in self.sides)
         is_few = 0 < count <= max(1, FEW * self._served())
         has_room = self.settings.retries and self.budget.has_room(count)
@@ -462,37 +480,20 @@ class Session:
             reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
         )
 
-    def has_other_code(self, suite: Suite, name: str) -> bool:
-        """True if a custom metric did not run with the base's code, which the address of its score
-        names."""
-        return name in self.strays and any(
-            use.name == name and use.code_commit for use in suite.criteria
-        )
-
-    def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Store a trial of the first side as one of the sides that share its suite."""
+    def share(self, task: Task, trial: Trial) -> None:
+        """Store a trial of the first side in the journals of the sides that share its suite."""
         for side in self.sides[1:]:
             if task.suite.key in side.shared:
                 suite = next(suite for suite in side.suites if suite.key == task.suite.key)
                 address, _ = side.addresses(Task(key=task.key, suite=suite, case=task.case))
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
-                side.graded[task.key] = graded.shared()
-
-    def share_suite(self, suite: str) -> None:
-        """Use the first side's results for a suite on the second side, instead of the second side's
-        own runs."""
-        head, base = self.sides
-        base.shared |= {suite}
-        for key, graded in head.graded.items():
-            if key.suite == suite:
-                base.graded[key] = graded.shared()
 
     def part_suite(self, suite: str) -> None:
-        """Undo `share_suite`: the second side has no results of the suite yet."""
+        """No longer share a suite: the second side has no results of it yet."""
         base = self.sides[1]
+        base.again |= {key for key in base.results if key.suite == suite}
         base.shared -= {suite}
-        base.again |= {key for key in base.graded if key.suite == suite}
         base.graded = {key: trial for key, trial in base.graded.items() if key.suite != suite}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
@@ -551,7 +552,7 @@ class Session:
     ) -> Run:
         """The results of a side so far. `trials`: its first runs and reruns, with the marks that
         only the gate knows; None: as they were graded. `repeats`: see `first_keys`."""
-        graded = side.graded if trials is None else trials
+        graded = side.results if trials is None else trials
         keys = self.first_keys(side, repeats=repeats)
         return Run(
             suites=side.suites,

@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Stopwatch
@@ -346,16 +346,16 @@ LEAD = 2
 and a drifting provider or a spent budget must affect both sides equally."""
 
 
-@dataclass(slots=True)
 class _SideTasks:
     """The queue of one side."""
 
-    waiting: deque[tuple[int, Task]] = field(default_factory=deque)
-    """Each with its position among the tasks of all sides."""
-    begun: int = 0
-    """The number of its trials that began, without stored ones."""
-    under_way: int = 0
-    """The number of these that have not ended."""
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, Task]] = deque()
+        """Each with its position among the tasks of all sides."""
+        self.begun = 0
+        """The number of its trials that began, without stored ones."""
+        self.under_way = 0
+        """The number of these that have not ended."""
 
 
 class FairTasks(Iterator[Task]):

@@ -18,6 +18,10 @@ Emit = Callable[[Message], None]
 """Gets each message of a turn at once."""
 
 BUFFER_BYTES = 64 * 1024
+CONFIRMATION = "adk_request_confirmation"
+INPUT = "adk_request_input"
+QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
+"""Names of google-adk's question calls."""
 
 
 class Pipe:

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
-from . import description, errors
+from . import description, errors, pipe
 from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
@@ -318,19 +318,15 @@ def _apply_effects(effects: Message, tool_context: Any) -> None:
 
 # --- google-adk: its own questions to the user, and their answers by the setting `approve` ---
 
-CONFIRMATION = "adk_request_confirmation"
-INPUT = "adk_request_input"
-QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
-"""Names of google-adk's question calls."""
 MOST_ROUNDS = 20
 """Rounds of answers in one turn: an agent may ask again after each."""
 
 
 def approval_of(call: Any, *, is_approved: bool) -> Message | None:
     """The response to a call, or None if neither yes nor no can answer it, as for a credential."""
-    if call.name == CONFIRMATION:
+    if call.name == pipe.CONFIRMATION:
         return {"confirmed": is_approved}
-    if call.name != INPUT:
+    if call.name != pipe.INPUT:
         return None
     arguments = call.args or {}
     schema = arguments.get("response_schema") or {}

@@ -1,4 +1,4 @@
-"""A long gate through the faults of an agent, a judge and GitHub: 500 trials, by night 5,000."""
+"""A long gate through the faults of an agent, a judge and GitHub: 240 trials, by night 5,000."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from builders.soak import Judge, Plan, Watch
 
 pytestmark = pytest.mark.integration
 
-CASES = 1250 if NIGHTLY else 125
+CASES = 1250 if NIGHTLY else 60
 """On two sides, in two tests."""
 END_S = 1800.0
 WORKFLOW = ("CI", "GITHUB_", "ACTIONS_", "RUNNER_", "INPUT_")

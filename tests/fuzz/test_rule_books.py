@@ -16,7 +16,7 @@ from evalgate.baseline import base as baseline_base, failures, rules as baseline
 from evalgate.baseline.base import Base
 from evalgate.comparison.book import Sides
 from evalgate.config import load
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Trigger
 from evalgate.discovery import project
 from evalgate.errors import EvalgateError
 from evalgate.gate import decision
@@ -217,7 +217,7 @@ def decided(
             written(files, Path(folder, name))
             for name, files in (("base", base_files), ("head", head_files))
         ]
-        context = Context(environ={}, watcher=Watcher(), cache=Path(folder), is_pull_request=True)
+        context = Context(environ={}, cache=Path(folder), trigger=Trigger(is_pull_request=True))
         try:
             own = load.load_settings({"root": str(roots[1])})
             suites = project.prepare(own, environ={}).set_apart().suites

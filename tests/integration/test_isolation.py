@@ -23,7 +23,7 @@ from builders import packages
 from builders.gated_repository import Repository
 
 from evalgate.baseline import rules as baseline_rules
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Opening
 from evalgate.config.settings import Settings
 from evalgate.gate import measure, store
 from evalgate.system import isolation, process, python_env
@@ -292,7 +292,7 @@ def test_agents_get_no_file_by_which_they_are_judged(repository: Path) -> None:
         (repository / name).write_text(text, encoding="utf-8")
     settings = Settings(root=repository)
     cache = repository / ".cache/evalgate"
-    context = Context(environ={}, watcher=Watcher(), isolate=True, cache=cache)
+    context = Context(environ={}, opening=Opening(isolate=True), cache=cache)
     paths = baseline_rules.measurement_paths(settings, ())
     with measure.open_isolation(settings, [repository], context, hidden_paths=paths) as isolated:
         assert isolated is not None

@@ -23,7 +23,6 @@ from hypothesis import HealthCheck, event, example, given, settings, strategies 
 from evalgate import __version__, reports
 from evalgate.cli import known as cli_known
 from evalgate.config import load
-from evalgate.config.context import Watcher
 from evalgate.errors import NothingToDo
 from evalgate.formats import fingerprints
 from evalgate.gate import prepare, stored_results
@@ -187,7 +186,7 @@ class Desk:
 
     def beside(self, head: Stored, base: Stored | None) -> Report:
         gate_settings = load.load_settings({"root": str(self.root)})
-        context = prepare.make_context(gate_settings, environ={}, watcher=Watcher())
+        context = prepare.make_context(gate_settings, environ={})
         return stored_results.compare_stored(gate_settings, context, head=head, base=base)
 
     def expected(self) -> dict[str, str]:

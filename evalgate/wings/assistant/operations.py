@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.config import load
-from evalgate.config.context import Watcher
+from evalgate.config.context import Audience, Watcher
 from evalgate.errors import EvalgateError, ExitCode
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import Outcome, Report, TrialKey
@@ -177,11 +177,10 @@ class Operations:
             }
         )
         response: JsonObject = {}
-        context = prepare.make_context(
-            settings,
-            watcher=operation,
-            present=lambda report: response.update(response_of(report)),
+        audience = Audience(
+            watcher=operation, present=lambda report: response.update(response_of(report))
         )
+        context = prepare.make_context(settings, audience=audience)
         report = gate_run.run(settings, context)
         if path := report.files.get("ces"):
             document = self._resources.keep(json.loads(Path(path).read_text("utf-8")))

@@ -16,6 +16,7 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
+from evalgate.config.context import Audience
 from evalgate.config.settings import Settings
 from evalgate.discovery import candidates
 from evalgate.errors import (
@@ -128,8 +129,8 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         cli.tell(f"  (others by --agent: {other_agents})")
     try:
         question = question or click.prompt("Ask it one question")
-        watcher = progress.PlainWatcher(sys.stderr)
-        context = prepare.make_context(settings, watcher=watcher)
+        audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
+        context = prepare.make_context(settings, audience=audience)
         first_turn = starter.ask(uses, question, settings, context)
         for call in first_turn.turn.tool_calls:
             cli.tell(f"  called  {call.name}({plain.short_json(dict(call.arguments))})")
@@ -297,8 +298,8 @@ def generate(**values: Any) -> int:
     """Generate conversation scenarios for an agent (docs/simulation.md)."""
     settings = commands.settings_of(values)
     arguments = {name: values[name] for name in ("count", "instruction", "model")}
-    watcher = progress.PlainWatcher(sys.stderr)
-    context = prepare.make_context(settings, watcher=watcher)
+    audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
+    context = prepare.make_context(settings, audience=audience)
     files, count = author_generate.generate(settings, context, **arguments, into=values["into"])
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")

@@ -20,6 +20,7 @@ import yaml
 from evalgate import reports
 from evalgate.agents.python import PythonDriver
 from evalgate.config import gate_file, load
+from evalgate.config.context import Audience, Opening
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import (
     CriterionUse,
@@ -191,7 +192,9 @@ def _gate(agent: Guest, agent_path: str, options: JsonObject, *, details: bool) 
         if details:
             print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
 
-    context = prepare.make_context(settings, present=present, host=agent.open, isolate=False)
+    context = prepare.make_context(
+        settings, audience=Audience(present=present), opening=Opening(host=agent.open)
+    )
     return gate_run.run(settings, context)
 
 

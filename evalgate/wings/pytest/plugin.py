@@ -128,6 +128,7 @@ class Evaluations:
         """`outcomes`: the outcome of each item, with its text. `verdict`: the reason why the gate
         blocks, "" if it does not."""
         import evalgate
+        from evalgate.config.context import Audience
         from evalgate.gate import prepare
 
         outcomes: dict[str, list[str]] = {}
@@ -135,11 +136,10 @@ class Evaluations:
             settings = evalgate.load_settings(
                 self.config.rootpath, **self.settings(), paths=self._selection(items)
             )
-            context = prepare.make_context(
-                settings,
-                present=lambda report: outcomes.update(item_outcomes(report, items)),
-                keep=True,
+            audience = Audience(
+                present=lambda report: outcomes.update(item_outcomes(report, items))
             )
+            context = prepare.make_context(settings, audience=audience, keep=True)
             report = evalgate.run(settings, context)
         except evalgate.EvalgateError as exc:
             outcomes = {item.nodeid: [NOT_MEASURED, _error_text(exc)] for item in items}

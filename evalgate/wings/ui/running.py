@@ -18,7 +18,7 @@ from typing import Any
 
 from evalgate import errors
 from evalgate.config import load
-from evalgate.config.context import Watcher
+from evalgate.config.context import Audience, Watcher
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, UnavailableError
 from evalgate.gate import prepare, run as gate_run
 from evalgate.model import AgentFailure, Outcome, TrialKey, VerdictKind
@@ -230,10 +230,9 @@ def _run(order: JsonObject, write_event: Tell) -> int:
     context = prepare.make_context(
         settings,
         environ=os.environ,
-        watcher=LineWatcher(write_event),
+        audience=Audience(watcher=LineWatcher(write_event), reproduce=order["reproduce"]),
         keep=True,
         scored=scored,
-        reproduce=order["reproduce"],
     )
     report = gate_run.run(settings, context)
     write_event(

@@ -11,7 +11,7 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Trigger
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
@@ -232,7 +232,7 @@ def test_what_one_of_both_books_asks_is_asked(
 
 
 def test_on_the_base_branch_what_is_merged_decides() -> None:
-    where = Context(environ={}, watcher=Watcher(), cache=Path("/none"), on_base_branch=True)
+    where = Context(environ={}, cache=Path("/none"), trigger=Trigger(on_base_branch=True))
     before = base(suite("s", ONE), settings=chosen(fail_on=("threshold",), policy="both"))
     found = baseline_rules.in_force(
         chosen(fail_on=()), (suite("s", ONE, threshold=0.1),), before, where
@@ -394,7 +394,7 @@ def test_in_which_store_the_past_is_looked_up(*, is_pull_request: bool, named: s
     """A store of the change's own choice has no past, or whatever past it likes."""
     theirs = chosen(baseline_folder="kept").model_copy(update={"places": anywhere})
     where = Context(
-        environ={}, watcher=Watcher(), cache=Path("/none"), is_pull_request=is_pull_request
+        environ={}, cache=Path("/none"), trigger=Trigger(is_pull_request=is_pull_request)
     )
     found = baseline_rules.in_force(
         chosen(baseline_folder="mine"), (suite("s", ONE),), base(settings=theirs), where

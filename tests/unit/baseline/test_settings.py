@@ -12,7 +12,7 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Trigger
 from evalgate.config.settings import AgentBudget, Settings
 from evalgate.judges import models
 from evalgate.model import (
@@ -64,14 +64,14 @@ def settled(
     *,
     own: Suite | None = None,
     theirs: Suite | None = None,
-    **context: Any,
+    **trigger: Any,
 ) -> Rules:
     before = BaseRules(suites=(theirs,), policy=Policy()) if theirs is not None else None
     problem = "" if then is not None else "no such commit"
     origin = BaseOrigin(source=BaseSource.RERUN)
     base = Base(origin=origin, project=BaseProject(settings=then, rules=before), problem=problem)
-    about = {"is_pull_request": True, **context}
-    where = Context(environ={}, watcher=Watcher(), cache=Path("/none"), **about)
+    about = {"is_pull_request": True, **trigger}
+    where = Context(environ={}, cache=Path("/none"), trigger=Trigger(**about))
     rules = baseline_rules.in_force(head, (own or suite(),), base, where)
     of_settings = (problem for problem in rules.problems if problem.code != "base-rules-unchecked")
     return dataclasses.replace(rules, problems=tuple(of_settings))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evalgate.config import variables as config_variables
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Opening
 from evalgate.config.settings import Settings
 from evalgate.config.variables import OF_MODELS, AgentVariables
 from evalgate.judges import clients, models
@@ -65,9 +65,9 @@ def test_at_home_nothing_belongs_to_a_job() -> None:
     """What a person exported reaches the agent: GitHub's MCP server reads GITHUB_TOKEN."""
     environ = {"GITHUB_TOKEN": "t", "INPUT_FILE": "x", "EVALGATE_STORE_KEY": "k", "UV_INDEX": "u"}
     for env, seen in (((), {"GITHUB_TOKEN", "INPUT_FILE"}), (("GITHUB_TOKEN",), {"GITHUB_TOKEN"})):
-        context = Context(environ=environ, watcher=Watcher(), cache=Path("/cache"))
+        context = Context(environ=environ, cache=Path("/cache"))
         assert AgentVariables.of(Settings(env=env), context).environment().keys() == seen
-    in_a_job = Context(environ={**environ, "CI": "1"}, watcher=Watcher(), cache=Path("/c"))
+    in_a_job = Context(environ={**environ, "CI": "1"}, cache=Path("/c"))
     named = AgentVariables.of(Settings(env=("GITHUB_TOKEN",)), in_a_job)
     assert named.environment().keys() == {"CI"}
 
@@ -93,7 +93,7 @@ def test_at_a_terminal_an_agent_has_the_users_variables() -> None:
 def test_where_an_agent_has_everything(
     environ: dict[str, str], env: tuple[str, ...], *, isolate: bool, everything: bool
 ) -> None:
-    context = Context(environ=environ, watcher=Watcher(), cache=Path("/cache"), isolate=isolate)
+    context = Context(environ=environ, cache=Path("/cache"), opening=Opening(isolate=isolate))
     assert AgentVariables.of(Settings(env=env), context).everything is everything
 
 

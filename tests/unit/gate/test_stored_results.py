@@ -10,7 +10,6 @@ import pytest
 from builders import build, sides
 
 from evalgate.config import load
-from evalgate.config.context import Watcher
 from evalgate.errors import ConfigError
 from evalgate.gate import prepare, stored_results
 from evalgate.model import (
@@ -54,7 +53,7 @@ def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
     monkeypatch.setattr(file, "read_results", lambda path, of: read[path.name])
     choice = load.load_settings({"root": str(tmp_path)})
-    context = prepare.make_context(choice, environ={}, watcher=Watcher())
+    context = prepare.make_context(choice, environ={})
     return stored_results.compare(choice, context, base=Path("base"), head=Path("head"))
 
 
@@ -118,7 +117,7 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
     with pytest.raises(ConfigError) as caught:
         stored_results.compare(
             choice,
-            prepare.make_context(choice, environ={}, watcher=Watcher()),
+            prepare.make_context(choice, environ={}),
             base=tmp_path / "base",
             head=tmp_path / "head",
         )

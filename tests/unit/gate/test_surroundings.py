@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.baseline.rules import Rules
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context, Opening
 from evalgate.config.settings import Settings
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
@@ -39,7 +39,7 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(
     )
     environments = set()
     for isolate in (False, True):
-        context = Context(environ={}, watcher=Watcher(), cache=tmp_path / "cache", isolate=isolate)
+        context = Context(environ={}, cache=tmp_path / "cache", opening=Opening(isolate=isolate))
         journal = Journal.create(tmp_path / "journal.jsonl", about={})
         session = GateSession(
             project=Project(settings=rules.settings, suites=(SUITE,), problems=()),

@@ -11,7 +11,7 @@ import pytest
 from builders import build
 
 from evalgate.comparison import pairing
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Audience, Context, Trigger, Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
@@ -69,7 +69,7 @@ def test_a_history_that_cannot_be_read_is_not_an_empty_one(
     monkeypatch.setattr(results_history, "open_store", lambda *_, **__: shelf)
     repo = SimpleNamespace(head="c")
     monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext(repo))
-    context = Context(environ={}, watcher=Watcher(), cache=tmp_path)
+    context = Context(environ={}, cache=tmp_path)
     history = results_history.open_history(Settings(baseline_folder="x"), context)
     assert history.past == (PastRuns() if is_known else None)
     assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)
@@ -134,7 +134,12 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
     store = Kept()
     report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
-    context = Context(environ={}, watcher=Noting(said), cache=Path(), on_base_branch=True)
+    context = Context(
+        environ={},
+        audience=Audience(watcher=Noting(said)),
+        cache=Path(),
+        trigger=Trigger(on_base_branch=True),
+    )
     History(settings=Settings(), context=context, store=store).keep(report)  # type: ignore[arg-type]  # all that is asked of it
     assert store.saved == [Path("results.json")] * kept
     assert any("not stored: the agent failed in every run" in line for line in said) is not kept

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.results import history as results_history
 from evalgate.results.history import CaseHistory, History, PastOutcome, PastRun, PastRuns
 
-NOBODY = Context(environ={}, watcher=Watcher(), cache=Path())
+NOBODY = Context(environ={}, cache=Path())
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.worker import tools
+from evalgate.worker import pipe, tools
 
 CONFIRMATION = {"type": "object", "properties": {"hint": {}, "confirmed": {"type": "boolean"}}}
 
@@ -33,5 +33,5 @@ def test_answers(name: str, schema: Any, approved: Any, rejected: Any) -> None:
     assert tools.approval_of(call, is_approved=False) == rejected
     bare = SimpleNamespace(name=name, args=None)
     assert (tools.approval_of(bare, is_approved=True) is None) is (
-        name not in (tools.CONFIRMATION, tools.INPUT)
+        name not in (pipe.CONFIRMATION, pipe.INPUT)
     )

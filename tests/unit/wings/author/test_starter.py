@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.config.context import Context, Watcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind
 from evalgate.wings.author import starter
@@ -99,7 +99,7 @@ def test_requirements_that_may_mend_a_failure(
     settings = repository(tmp_path, files)
     use = AgentUse(driver="pydantic-ai", options={"call": "desk:agent", **options})
     failure = AgentFailure(kind=kind, message=message)
-    context = Context(environ={}, watcher=Watcher(), cache=tmp_path)
+    context = Context(environ={}, cache=tmp_path)
     attempt = starter.mended(use, {}, failure, settings, context)
     assert (attempt and attempt[0].options["requirements"]) == requirements
 
