@@ -315,7 +315,8 @@ def _with_base_code(
     the base's environment. If the change edits a metric, also with the digest of its files in
     `root`: they replace the base's. See `in_force`."""
     is_base = compared.root is not None and compared.origin.commit == base.origin.commit
-    if not is_base or base.project.rules is None:
+    has_metric = any(use.code for suite in suites for use in suite.criteria)
+    if not (is_base and has_metric) or base.project.rules is None:
         return suites
     base_suites = base.project.suites
     metric_files = _metric_files(suites, root)
