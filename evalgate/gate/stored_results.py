@@ -29,9 +29,10 @@ from evalgate.model import (
     CaseVerdict,
     Comparison,
     CriterionUse,
+    Exemption,
+    ExemptionKind,
     FailureOrigin,
     GradedTrial,
-    NonBlocking,
     Reason,
     Report,
     Run,
@@ -97,7 +98,9 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
                 criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
                 second_kind=verdict.second_kind,
-                nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
+                exemption=Exemption(kind=ExemptionKind.FLAKY)
+                if entry.label is CaseLabel.FLAKY
+                else None,
             )
     return verdicts
 
