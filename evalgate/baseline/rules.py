@@ -52,7 +52,7 @@ from evalgate.results.history import History
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
 from . import base as baseline_base, exemptions, failures
-from .base import Base, BaseProject, BaseRules
+from .base import Base, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
