@@ -47,7 +47,7 @@ from evalgate.model import (
     Suite,
     Suites,
 )
-from evalgate.results import history as results_history
+from evalgate.results import history as results_history, run_parts
 from evalgate.results.history import History
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
@@ -87,20 +87,19 @@ class Rules:
         """The change's own policy."""
         return self.books[0].policy
 
-    def with_exemptions(self, cases: Mapping[CaseKey, Exemption]) -> Rules:
-        """The rules with cases that never decide, by either book."""
-        books = (
+    def books_with(self, cases: Mapping[CaseKey, Exemption]) -> tuple[RuleBook, ...]:
+        """The books, with cases that never decide."""
+        return tuple(
             RuleBook(policy=replace(book.policy, exemptions=cases), criteria=book.criteria)
             for book in self.books
         )
-        return replace(self, books=tuple(books))
 
-    def on(self, today: date) -> Rules:
-        """The rules on a day, with the checkout's own list of cases that do not block."""
+    def books_on(self, today: date) -> tuple[RuleBook, ...]:
+        """The books on a day, with the checkout's own list of cases that do not block."""
         cases, _ = exemptions.of_list(
             self.settings, None, suites=self.suites, today=today, past=None
         )
-        return self.with_exemptions(cases)
+        return self.books_with(cases)
 
 
 def in_force(
@@ -163,18 +162,30 @@ def in_force(
 
 
 def open_history(
-    rules: Rules, head_settings: Settings, base: Base | None, context: Context
+    rules: Rules,
+    head_settings: Settings,
+    base: Base | None,
+    context: Context,
+    *,
+    part: PlanPart | None = None,
+    notices: Iterable[Problem] = (),
 ) -> tuple[Rules, History]:
-    """The history of base runs; the rules with the cases that do not block for a while, and the
-    problems of both. `base`: see `in_force`."""
+    """The history of base runs; and the rules for `part` of the plan, with the cases that do not
+    block for a while, and with more problems: `notices`, and those of the history and of these
+    cases. `base`: see `in_force`."""
     # a run of the base branch uses its own store
     settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    cases, problems = exemptions.in_force(
-        head_settings, rules.suites, base, context, past=history.past
+    suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
+    cases, problems = exemptions.in_force(head_settings, suites, base, context, past=history.past)
+    complete_rules = replace(
+        rules,
+        suites=suites,
+        books=rules.books_with(cases),
+        problems=(*rules.problems, *notices, *history.problems, *problems),
+        part=part,
     )
-    all_problems = (*rules.problems, *history.problems, *problems)
-    return replace(rules.with_exemptions(cases), problems=all_problems), history
+    return complete_rules, history
 
 
 def _head_policy(

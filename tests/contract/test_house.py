@@ -24,7 +24,7 @@ MOST = {
     "over_8_fields": 24,
     "doubled_class_names": 4,
     "words": 1343,  # functions are named by what they do
-    "replace": 117,
+    "replace": 119,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }
