@@ -347,9 +347,16 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "images" / "rooms.svg": picture.render(),
         **ces_shapes.render(),
         ROOT / "evalgate" / "entry_points.txt": render_entry_points(),
-        ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
-        ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
-        ROOT / "docs" / "calibration.schema.json": json.dumps(agreement.schema(), indent=2) + "\n",
+        ROOT / "docs" / "results.schema.json": json.dumps(schemas.of_ours(file.schema()), indent=2)
+        + "\n",
+        ROOT / "docs" / "history.schema.json": json.dumps(
+            schemas.of_ours(history.schema()), indent=2
+        )
+        + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(
+            schemas.of_ours(agreement.schema()), indent=2
+        )
+        + "\n",
         ROOT / "docs" / "evalgate.schema.json": json.dumps(schemas.gate_file(), indent=2) + "\n",
         ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2)
         + "\n",

@@ -1,5 +1,5 @@
 """JSON schemas of the files that people write, for editors and SchemaStore: made from what evalgate
-itself reads with.
+itself reads with; and descriptions for those of the files that evalgate writes.
 
 They describe the current form. What evalgate reads besides, such as older dialects and camelCase
 keys, is left open rather than underlined, so a file that they accept can still have a problem:
@@ -7,17 +7,21 @@ keys, is left open rather than underlined, so a file that they accept can still 
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter, create_model
 
-from evalgate import config, criteria
+from evalgate import config, criteria, model
 from evalgate.config import Door, settings
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.formats.adk_shapes import EvalCaseWire
 from evalgate.formats.criteria_file import SimulatorWire
+from evalgate.results import history
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALARS = {"boolean", "integer", "number", "string"}
@@ -29,6 +33,44 @@ OWN_FLAGS = {
     },
     "lower_is_better": {"type": "boolean", "description": "Pass at or below the threshold."},
 }
+
+NOUNS = {
+    "Results": "Run",
+    "AgentEntry": "AgentUse",
+    "ComparisonEntry": "Comparison",
+    "CriterionEntry": "CriterionUse",
+    "HistoryFile": "PastRuns",
+    "ShardEntry": "PlanPart",
+    "SimulatorEntry": "SimulatorUse",
+    "TrialEntry": "GradedTrial",
+    "VerdictEntry": "Verdict",
+}
+"""The class behind an entry of another name."""
+
+
+def of_ours(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a file that evalgate writes, with the docstrings of fields as descriptions."""
+    definitions = {schema.get("title", ""): schema} | schema.get("$defs", {})
+    for title, definition in definitions.items():
+        name = NOUNS.get(title, title)
+        noun = getattr(model, name, getattr(history, name, None))
+        if noun is None:
+            continue
+        for field, text in _docstrings(noun).items():
+            if field in definition.get("properties", {}):
+                definition["properties"][field].setdefault("description", text)
+    return schema
+
+
+def _docstrings(noun: type) -> dict[str, str]:
+    """The docstring of each field of a class that has one."""
+    (definition,) = ast.parse(inspect.getsource(noun)).body
+    assert isinstance(definition, ast.ClassDef)
+    docstrings = {}
+    for field, text in itertools.pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            docstrings[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
+    return docstrings
 
 
 def gate_file() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What is in force: the two rule books of a run, the change's own and the base's, with the change's
-edits to them; the quarantine; and the settings, each the door's, the base's or the change's, as its
-row defines."""
+edits to them; and the settings, each the door's, the base's or the change's, as its row defines."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
-from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule, QuarantineRule
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, project, walk
@@ -38,23 +37,22 @@ from evalgate.model import (
     CriterionUse,
     EditKind,
     Edits,
+    Exemption,
     FailOn,
     GateEdit,
     PlanPart,
     Policy,
-    Quarantine,
     RuleBook,
     SimulatorUse,
     Suite,
     Suites,
-    cases_of,
 )
-from evalgate.results import history as results_history
-from evalgate.results.history import History, PastRuns
+from evalgate.results import history as results_history, run_parts
+from evalgate.results.history import History
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
-from . import base as baseline_base, failures
-from .base import Base, BaseProject, BaseRules
+from . import base as baseline_base, exemptions, failures
+from .base import Base, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
@@ -89,18 +87,19 @@ class Rules:
         """The change's own policy."""
         return self.books[0].policy
 
-    def with_quarantined(self, quarantined: Mapping[CaseKey, Quarantine]) -> Rules:
-        """The rules with cases that never decide, by either book."""
-        books = (
-            RuleBook(policy=replace(book.policy, quarantined=quarantined), criteria=book.criteria)
+    def books_with(self, cases: Mapping[CaseKey, Exemption]) -> tuple[RuleBook, ...]:
+        """The books, with cases that never decide."""
+        return tuple(
+            RuleBook(policy=replace(book.policy, exemptions=cases), criteria=book.criteria)
             for book in self.books
         )
-        return replace(self, books=tuple(books))
 
-    def on(self, today: date) -> Rules:
-        """The rules on a day, with the checkout's own quarantine."""
-        cases, _ = _quarantined(self.settings, None, suites=self.suites, today=today, past=None)
-        return self.with_quarantined(cases)
+    def books_on(self, today: date) -> tuple[RuleBook, ...]:
+        """The books on a day, with the checkout's own list of cases that do not block."""
+        cases, _ = exemptions.of_list(
+            self.settings, None, suites=self.suites, today=today, past=None
+        )
+        return self.books_with(cases)
 
 
 def in_force(
@@ -163,37 +162,30 @@ def in_force(
 
 
 def open_history(
-    rules: Rules, head_settings: Settings, base: Base | None, context: Context
+    rules: Rules,
+    head_settings: Settings,
+    base: Base | None,
+    context: Context,
+    *,
+    part: PlanPart | None = None,
+    notices: Iterable[Problem] = (),
 ) -> tuple[Rules, History]:
-    """The history of base runs; the rules with the quarantine that it allows, and with the problems
-    of both. `base`: see `in_force`.
-
-    A change cannot quarantine its own failures: the base's list applies, and only to cases that the
-    change does not edit. On the base branch, and without a base, this checkout's list applies."""
+    """The history of base runs; and the rules for `part` of the plan, with the cases that do not
+    block for a while, and with more problems: `notices`, and those of the history and of these
+    cases. `base`: see `in_force`."""
     # a run of the base branch uses its own store
     settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    quarantined = partial(
-        _quarantined, suites=rules.suites, today=context.moment.date(), past=history.past
+    suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
+    cases, problems = exemptions.in_force(head_settings, suites, base, context, past=history.past)
+    complete_rules = replace(
+        rules,
+        suites=suites,
+        books=rules.books_with(cases),
+        problems=(*rules.problems, *notices, *history.problems, *problems),
+        part=part,
     )
-    entries = head_settings.gate_file.quarantine
-    base_settings = None if base is None else base.project.settings
-    cases: Mapping[CaseKey, Quarantine] = {}
-    problems: list[Problem] = []
-    if context.trigger.on_base_branch or (base is None and not context.trigger.is_pull_request):
-        cases, problems = quarantined(head_settings, None)
-    elif base is not None and base_settings is not None:
-        cases, problems = quarantined(base_settings, base.project)
-        if entries != base_settings.gate_file.quarantine:
-            message = "`quarantine`: the base's evalgate.yml counts, not this change's"
-            place = head_settings.place_of("quarantine")
-            notice = errors.note(QUARANTINE, message, place, "It counts once it is merged.")
-            problems.insert(0, notice)
-    elif entries:
-        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
-        problems.append(errors.note(QUARANTINE, message, hint="Every case can block."))
-    problems = [*rules.problems, *history.problems, *problems]
-    return replace(rules.with_quarantined(cases), problems=tuple(problems)), history
+    return complete_rules, history
 
 
 def _head_policy(
@@ -315,7 +307,8 @@ def _with_base_code(
     the base's environment. If the change edits a metric, also with the digest of its files in
     `root`: they replace the base's. See `in_force`."""
     is_base = compared.root is not None and compared.origin.commit == base.origin.commit
-    if not is_base or base.project.rules is None:
+    has_metric = any(use.code for suite in suites for use in suite.criteria)
+    if not (is_base and has_metric) or base.project.rules is None:
         return suites
     base_suites = base.project.suites
     metric_files = _metric_files(suites, root)
@@ -476,99 +469,6 @@ def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Proble
             f"could not check whether this change relaxes {words.listed(sorted(files))}: {reason}"
         )
         yield errors.warning(UNCHECKED_RULES, message, hint=REVIEW_HINT)
-
-
-# --- quarantine -----------------------------------------------------------------------------------
-# evalgate.yml's `quarantine`: the list that decides, and cases that this pull request adds or edits
-
-
-QUARANTINE = "quarantine-of-change"
-EXPIRED = "quarantine-expired"
-UNKNOWN_CASE = "quarantine-unknown-case"
-EXPIRES = "quarantine-expires"
-TOO_LONG = "quarantine-too-long"
-MOST_QUARANTINE_DAYS = 90
-"""The longest quarantine."""
-NOTICE_DAYS = 7
-"""A notice is given this long before a quarantine ends."""
-
-
-def lint_quarantine(settings: Settings, suites: Iterable[Suite], today: date) -> Iterator[Problem]:
-    """Problems with entries: expired, about to expire, too late, or of no case in `suites`, if
-    these are all."""
-    names = {":".join(key) for key in cases_of(suites)}
-    for number, rule in enumerate(settings.gate_file.quarantine):
-        place = settings.place_of("quarantine", number)
-        yield from _dated(rule, (rule.until - today).days, place)
-        if not (rule.case in names or settings.paths or settings.grep):
-            message = f"`quarantine`: there is no case `{rule.case}`"
-            yield errors.warning(UNKNOWN_CASE, message, place, words.did_you_mean(rule.case, names))
-
-
-def _dated(rule: QuarantineRule, remaining_days: int, place: Place | None) -> Iterator[Problem]:
-    until = f"the quarantine of `{rule.case}` ({rule.owner})"
-    hint = "Fix the case and delete the entry, or renew it in a pull request."
-    if remaining_days < 0:
-        message = f"{until} expired on {rule.until}: the case can block again"
-        yield errors.warning(EXPIRED, message, place, hint)
-    elif remaining_days > MOST_QUARANTINE_DAYS:
-        message = f"{until} lasts until {rule.until}, more than {MOST_QUARANTINE_DAYS} days: it does not count"
-        yield errors.warning(TOO_LONG, message, place, "Choose an earlier date; it can be renewed.")
-    elif remaining_days <= NOTICE_DAYS:
-        days = "today" if not remaining_days else f"in {words.counted(remaining_days, 'day')}"
-        message = f"{until} expires {days}, at the end of {rule.until} (UTC)"
-        yield errors.warning(EXPIRES, message, place, hint)
-
-
-def _quarantined(
-    settings: Settings,
-    base: BaseProject | None,
-    *,
-    suites: Suites,
-    today: date,
-    past: PastRuns | None,
-) -> tuple[Mapping[CaseKey, Quarantine], list[Problem]]:
-    """The quarantined cases of `suites`, and the problems to report for the other entries.
-    `settings`: with the list that applies. `base`: its checkout; None: that of the cases. `past`:
-    the results of base runs; None if unknown."""
-    rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
-    runs_by_case = {} if past is None else past.by_case()
-    base_cases = {} if base is None else cases_of(base.suites.values())
-    cases: dict[CaseKey, Quarantine] = {}
-    problems: list[Problem] = []
-    for suite in suites if rules else ():
-        for case in suite.cases:
-            key = (suite.key if base is None else base.name_of(suite.key), case.case_id)
-            if ":".join(key) not in rules:
-                continue
-            number, rule = rules[":".join(key)]
-            remaining_days = (rule.until - today).days
-            place = settings.place_of("quarantine", number)
-            problems += _dated(rule, remaining_days, place)
-            if not 0 <= remaining_days <= MOST_QUARANTINE_DAYS:
-                continue
-            base_case = base_cases.get((suite.key, case.case_id))
-            of_case = partial(fingerprints.of_case, simulator=suite.simulator)
-            if base is not None and (base_case is None or of_case(base_case) != of_case(case)):
-                message = (
-                    f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
-                )
-                problems.append(errors.note("quarantine-changed-case", message, case.place))
-            elif key in runs_by_case and results_history.is_broken(runs_by_case[key]):
-                message = f"`{rule.case}` is quarantined, but failed its last {results_history.BROKEN_RUNS} base runs"
-                hint = f"It is broken ({rule.owner}), so it can block again."
-                problems.append(errors.warning("quarantine-broken", message, place, hint))
-            else:
-                until = rule.until.isoformat()
-                owner = rule.owner.strip()
-                cases[suite.key, case.case_id] = Quarantine(
-                    owner=owner, expires=until, reason=rule.reason
-                )
-    if cases and past is None:
-        message = "it is unknown if quarantined cases have broken: there is no history of base runs"
-        hint = "Set `baseline-folder` (docs/quarantine.md)."
-        problems.append(errors.note("quarantine-unwatched", message, hint=hint))
-    return cases, problems
 
 
 # --- edits of the change --------------------------------------------------------------------------

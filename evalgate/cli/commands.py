@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import agents, cli, config, errors, reports
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import exemptions
 from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Audience, Context, Opening
 from evalgate.config.settings import Settings
@@ -240,7 +240,7 @@ def validate(**values: Any) -> int:
     settings = settings_of(values)
     project = prepare.prepare(settings, unrun_suffices=True)
     today = dt.datetime.now(dt.UTC).date()
-    project = project.with_problems(baseline_rules.lint_quarantine(settings, project.suites, today))
+    project = project.with_problems(exemptions.lint(settings, project.suites, today))
     problems = project.all_problems()
     cli.show_problems(problems)
     counts = Counter(problem.severity for problem in problems)

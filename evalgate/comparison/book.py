@@ -16,7 +16,6 @@ from evalgate.model import (
     Confirmation,
     CriterionUse,
     GradedTrial,
-    NonBlocking,
     Policy,
     Purpose,
     Run,
@@ -231,7 +230,7 @@ def _of_earlier(
     if sides.policy.threshold is ThresholdRule.ALL:
         return
     for verdict in sides.head.earlier_verdicts.values():
-        if verdict.nonblocking is NonBlocking.FLAKY:
+        if verdict.is_flaky:
             yield verdict.key, Confirmation.FLAKY
         elif confirmations.get(verdict.key) is Confirmation.FLAKY:
             yield verdict.key, Confirmation.FAILING

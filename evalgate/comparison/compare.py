@@ -116,7 +116,7 @@ def _case(sides: Sides, key: CaseKey) -> CaseComparison:
         reruns=_reruns(sides, key),
         evidence=book.factors.get(key, 1.0),
         why=why,
-        quarantined=key in sides.policy.quarantined,
+        listed=key in sides.policy.exemptions,
     )
 
 
@@ -230,7 +230,7 @@ def _lack(sides: Sides, lacks: Sequence[Lack | None]) -> Lack | None:
     if not lacks:
         return Lack.RUNS
     is_truncated = any(side.run.truncated for side in sides.scored_sides)
-    excuses = {None, Lack.BASE_FAILED, *((Lack.RUNS,) if is_truncated else ())}
+    excuses = {None, Lack.BASE_FAILED, Lack.RUNS if is_truncated else None}
     required_count = max(len(lacks) * sides.policy.min_measured - DUST, DUST)
     if lacks.count(None) >= required_count:
         return None

@@ -17,13 +17,14 @@ from evalgate.model import (
     Change,
     Comparison,
     Confirmation,
+    Exemption,
+    ExemptionKind,
     FailureKind,
     FailureOrigin,
     GateCause,
     GateKind,
     GateVerdict,
     Lack,
-    NonBlocking,
     Policy,
     Run,
     Suite,
@@ -170,23 +171,22 @@ class _ThresholdGate:
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
         side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
         verdicts = self.decided if is_known else side.verdicts
-        return {key: self._excused(case) for key, case in verdicts.items()}
+        return {key: self._exempted(case) for key, case in verdicts.items()}
 
-    def _excused(self, case: CaseVerdict) -> CaseVerdict:
+    def _exempted(self, case: CaseVerdict) -> CaseVerdict:
         if case.key in self.drifted_cases:
             kind = VerdictKind.NOT_MEASURED
             case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
         is_advisory = case.suite in self.policy.advisory
-        quarantine = None if is_advisory else self.policy.quarantined.get(case.key)
+        exemption = None if is_advisory else self.policy.exemptions.get(case.key)
         is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
-        reason = None
-        if quarantine is not None:
+        if exemption is not None:
             pass  # it needs no other reason not to block
         elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
-            reason = NonBlocking.FLAKY
+            exemption = Exemption(kind=ExemptionKind.FLAKY)
         elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
-            reason = NonBlocking.ALLOWED
-        return replace(case, nonblocking=reason, quarantine=quarantine)
+            exemption = Exemption(kind=ExemptionKind.ALLOWED)
+        return replace(case, exemption=exemption)
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
@@ -195,7 +195,7 @@ class _ThresholdGate:
 
     def suite_verdict(self, suite: Suite) -> SuiteVerdict:
         """The verdict on a suite by its own pass rate. Every case counts, including cases that did
-        not run, except quarantined ones and those that do not block."""
+        not run, except listed ones and those that do not block."""
         policy = self.policy
         is_advisory = suite.key in policy.advisory
         if problem := suite.problem:
@@ -204,7 +204,7 @@ class _ThresholdGate:
                 suite=suite.key, kind=kind, cases=(), reason=problem, advisory=is_advisory
             )
         case_verdicts = [self.verdicts[suite.key, case.case_id] for case in suite.cases]
-        counted_cases = [case for case in case_verdicts if case.key not in policy.quarantined]
+        counted_cases = [case for case in case_verdicts if case.key not in policy.exemptions]
         required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
         # old and new cases have a pass rate each: otherwise new cases could make up for failures
         groups = grouped(
@@ -238,22 +238,20 @@ class _ThresholdGate:
         reasons; see `threshold.judge`."""
         # flaky crashes count neither as measured nor as missing
         remaining_cases = [
-            case for case in cases if case.kind is VerdictKind.FAIL or case.nonblocking is None
+            case for case in cases if case.kind is VerdictKind.FAIL or case.exemption is None
         ]
         if cases and not remaining_cases:
             return {VerdictKind.PASS: ""}
         failures = [case for case in remaining_cases if case.kind is VerdictKind.FAIL]
         unconfirmed_failures = {case.key for case in failures} & self.open_failures
         # flaky failures never count; known failures do not count if no other failure exists
-        is_excused = all(case.nonblocking or case.key in unconfirmed_failures for case in failures)
+        is_excused = all(case.exemption or case.key in unconfirmed_failures for case in failures)
         kinds = threshold.judge(
             remaining_cases,
             required=required,
             min_measured=self.policy.min_measured,
             allowed={
-                case.key
-                for case in failures
-                if case.nonblocking is NonBlocking.FLAKY or (case.nonblocking and is_excused)
+                case.key for case in failures if case.is_flaky or (case.exemption and is_excused)
             },
             unconfirmed=unconfirmed_failures,
         )

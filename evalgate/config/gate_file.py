@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate.model import CriterionRule
 from evalgate.text import plain, words
-from evalgate.values import JsonObject
+from evalgate.values import Json, JsonObject
 from . import Decider, Trait
 
 DOOR, BASE, EITHER, HEAD = Decider
@@ -311,6 +311,10 @@ class QuarantineRule(RuleShape):
         if type(value) is dt.date or (isinstance(value, str) and _DATE.fullmatch(value)):
             return value
         raise ValueError("must be a date like 2026-02-01")
+
+
+STRICT: Json = {"quarantine": [], "pass-rate": 1.0}
+"""The keys of evalgate.yml that excuse failures, with values that excuse none."""
 
 
 class GateFile(RuleShape):

@@ -134,14 +134,14 @@ def open_gate_session(
         *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.isolation_problems(rules.settings, context),
     )
-    part = run_parts.find_part(rules.settings, rules.suites)
-    rules = replace(
+    rules, history = baseline_rules.open_history(
         rules,
-        suites=rules.suites if part is None else run_parts.suites_of(rules.suites, part),
-        part=part,
-        problems=(*rules.problems, *key_notices),
+        project.settings,
+        rule_base,
+        context,
+        part=run_parts.find_part(rules.settings, rules.suites),
+        notices=key_notices,
     )
-    rules, history = baseline_rules.open_history(rules, project.settings, rule_base, context)
     with contextlib.ExitStack() as stack:
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         earlier = gate_store.open_earlier_runs(rules, base, context, history)
@@ -408,6 +408,9 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
             part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
+            repeats=min(base.stored.run.repeats, session.rules.settings.runs)
+            if base.stored is not None and base.root is None
+            else None,
             stored_agents=baseline_base.stored_agents(base, project.suites),
         )
 
@@ -713,7 +716,12 @@ class _Measuring:
         if self._others and self._is_settled:
             message = Sentence("agents_tried", self._others, sides.book_and_reruns[0].needed)
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
-        trials = [trial for side in self._session.sides for trial in side.first_trials]
+        trials = [
+            trial
+            for side in self._session.sides
+            for key, trial in side.results.items()
+            if key.is_first
+        ]
         if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
             message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
             yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
@@ -803,8 +811,7 @@ class _Measuring:
 
     def _base_run(self, base: Base) -> Run:
         """The base's run, with its agents' own failures, and with the trials that did not run
-        together with head's. If the base was not run, it has as many repeats as the stored
-        results."""
+        together with head's. If only stored results exist, it lacks what they lack."""
         session = self._session
         head, side = session.sides
         keys = session.first_keys(side)
@@ -817,13 +824,7 @@ class _Measuring:
             base_suites=side.suites,
         )
         self._cause = next((cause for cause in causes.values() if cause), "")
-        repeats = None
-        if (
-            base.root is None
-            and base.stored is not None
-            and not side.shared >= {suite.key for suite in side.suites}
-        ):
-            repeats = min(base.stored.run.repeats, session.settings.runs)
+        if side.checkout.repeats is not None:
             trials = {
                 key: trial for key, trial in trials.items() if not (key.is_first and trial.failure)
             }
@@ -836,11 +837,11 @@ class _Measuring:
             is_own = causes.get(key) == ""
             if is_apart or is_own:
                 trials[key] = replace(trial, apart=is_apart, own_failure=is_own)
-        return session.run(side, trials=trials, repeats=repeats)
+        return session.run(side, trials)
 
     def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]
-        keys = {trial.key for trial in side.first_trials}
+        keys = {key for key in side.results if key.is_first}
         reused = keys & side.reused.keys()
         origin = base.origin
         source = origin.source

@@ -29,9 +29,10 @@ from evalgate.model import (
     CaseVerdict,
     Comparison,
     CriterionUse,
+    Exemption,
+    ExemptionKind,
     FailureOrigin,
     GradedTrial,
-    NonBlocking,
     Reason,
     Report,
     Run,
@@ -97,7 +98,9 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
                 criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
                 second_kind=verdict.second_kind,
-                nonblocking=NonBlocking.FLAKY if entry.label is CaseLabel.FLAKY else None,
+                exemption=Exemption(kind=ExemptionKind.FLAKY)
+                if entry.label is CaseLabel.FLAKY
+                else None,
             )
     return verdicts
 
@@ -142,11 +145,12 @@ def _stored_measurement(
         _are_sides(base_results, head_results) if base_results else comparison.problem
     ):
         comparison = None
+    books, edits = rules.books_on(context.moment.date()), rules.edits
     # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
     # not in its results
     if base is None or comparison is not None:
-        rules = replace(rules, edits=head_results.edits, books=rules.books[:1])
-    rules = rules.on(context.moment.date())
+        books, edits = books[:1], head_results.edits
+    rules = replace(rules, books=books, edits=edits)
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(

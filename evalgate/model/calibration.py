@@ -20,15 +20,16 @@ Rounded: TypeAlias = Annotated[float, PlainSerializer(lambda number: round(numbe
 
 @frozen_dataclass
 class JudgeIdentity:
-    """The identity of a judge: two verdicts come from the same judge only if all fields are equal.
-
-    `model`: as ADK writes it. `prompt_version`: of evalgate's question; empty if unknown.
-    `num_samples`, `config`: the model's options."""
+    """The identity of a judge: two verdicts come from the same judge only if all fields are
+    equal."""
 
     model: str
+    """As ADK writes it."""
     prompt_version: str = ""
+    """Of evalgate's question; empty if unknown."""
     num_samples: int = 1
     config: Json = field(default_factory=dict)
+    """The model's options."""
 
 
 @frozen_dataclass
@@ -71,7 +72,9 @@ class Rate:
 
     value: Annotated[Rounded, Field(ge=-1, le=1)]
     low: Rounded
+    """The lower end of its 95 % interval."""
     high: Rounded
+    """The upper end."""
 
 
 class ConfusionKind(enum.StrEnum):
@@ -86,55 +89,67 @@ class ConfusionKind(enum.StrEnum):
 
 @frozen_dataclass
 class Example:
-    """One label on which the judge disagreed or that it could not decide; texts are clipped.
-    `line`: of the labels file, from 1. `shown`: what was judged. `rationale`: the judge's; for an
-    undecided one: why. `note`: that of the human label."""
+    """One label on which the judge disagreed or that it could not decide; texts are clipped."""
 
     kind: ConfusionKind
     line: int
+    """Of the labels file, from 1."""
     where: str = ""
+    """Its run and turn; "" if unknown."""
     subject: str = ""
     human: str
+    """The verdict of the human label."""
     judge: str = ""
+    """The verdict of the judge."""
     shown: str = ""
+    """What was judged."""
     rationale: str = ""
+    """The judge's reasons; of an undecided one, why it is undecided."""
     note: str = ""
+    """The note of the human label."""
 
 
 @frozen_dataclass
 class CriterionCalibration:
-    """One judge compared with human labels on one criterion.
-
-    `labels`: decided and undecided ones; `clusters`: the number of cases that they come from.
-    `kappa`: Cohen's. `tpr`: share of human yes labels that the judge confirms; `tnr`: the same for
-    no. None if it cannot be computed: there is no label of that kind; for `kappa`, only one kind on
-    both sides."""
+    """One judge compared with human labels on one criterion."""
 
     criterion: str
     judge: JudgeIdentity
     labels: Count
+    """Decided and undecided ones."""
     undecided: Count = 0
+    """Labels that the judge could not decide."""
     clusters: Count = 0
+    """The number of cases that they come from."""
     matrix: Confusion
+    """The decided labels."""
     agreement: Rate | None = None
+    """The share of decided labels on which both agree."""
     kappa: Rate | None = None
+    """Cohen's; None if there is only one kind of label on both sides."""
     tpr: Rate | None = None
+    """Share of human yes labels that the judge confirms; None without such a label, as in `tnr`."""
     tnr: Rate | None = None
+    """Share of human no labels that the judge confirms."""
     examples: tuple[Example, ...] = ()
+    """Disagreements and undecided labels, a limited number."""
 
 
 @frozen_dataclass
 class Calibration:
-    """The content of calibration.json. `evalgate`: its version. `made_at`: ISO 8601, UTC. `seed`,
-    `draws`: of the draws behind kappa's intervals. Readers must ignore keys that they do not know:
-    other versions may have more."""
+    """The content of calibration.json. Readers must ignore keys that they do not know: other
+    versions may have more."""
 
     schema_version: int = SCHEMA_VERSION
     evalgate: str = ""
+    """Its version."""
     made_at: str = ""
+    """ISO 8601, UTC."""
     labels_file: str = ""
     seed: int = 0
+    """Of the draws behind kappa's intervals."""
     draws: int = 0
+    """The number of these draws."""
     criteria: tuple[CriterionCalibration, ...]
 
 
@@ -146,4 +161,6 @@ class JudgedCriterion:
     suite: str
     criterion: str
     judge: JudgeIdentity
+    """The identity of its judge in this run."""
     calibration: CriterionCalibration | None = None
+    """None if there is none for this very judge."""

@@ -30,7 +30,9 @@ class CallPair:
     """An expected call and the actual call that matches it; one of them is None without a match."""
 
     expected: ToolCall | None
+    """None if no call was expected."""
     actual: ToolCall | None
+    """None if the agent did not make this call."""
 
     @property
     def same(self) -> bool:
@@ -44,12 +46,13 @@ class CallPair:
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """One line of a difference: `-` only expected, `+` only actual, blank in both. `equal`: the
-    number of equal arguments, which are not listed."""
+    """One line of a difference: `-` only expected, `+` only actual, blank in both."""
 
     mark: Mark
+    """The side that has the line."""
     text: str = ""
     equal: int = 0
+    """The number of equal arguments, which are not listed."""
 
 
 def same(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> bool:
@@ -116,6 +119,7 @@ def _aligned(
 
 
 def _lines(call_pair: CallPair) -> list[CallLine]:
+    """The lines of one pair."""
     if call_pair.expected is None:
         return [CallLine("+", spell(call_pair.actual))] if call_pair.actual is not None else []
     if call_pair.actual is None:
@@ -136,6 +140,7 @@ def _lines(call_pair: CallPair) -> list[CallLine]:
 
 
 def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
+    """The call over several lines, with the arguments that differ."""
     lines = [CallLine(" ", f"{tool}(")]
     equal_count = 0
     for name in [*expected, *(name for name in actual if name not in expected)]:
@@ -160,15 +165,18 @@ def _tool(name: str) -> str:
 
 
 def _name(name: str) -> str:
+    """An argument's name, quoted if it is no identifier."""
     short_name = plain.clip(name, NAME_WIDTH)
     return short_name if short_name.isidentifier() else json.dumps(short_name, ensure_ascii=False)
 
 
 def _key(call: ToolCall) -> tuple[str, str]:
+    """Equal for equal calls."""
     return call.name, _dumps(call.arguments, ordered=True)
 
 
 def _dumps(value: Any, *, ordered: bool = False) -> str:
+    """A value as JSON; a remark for one that is no JSON."""
     try:
         return (_IN_ORDER if ordered else _AS_IS).encode(value)
     except (RecursionError, TypeError, ValueError):

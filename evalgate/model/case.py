@@ -23,7 +23,9 @@ class SessionInput:
     app_name: str = ""
     user_id: str = ""
     session_id: str | None = None
+    """None for a new one."""
     state: Json = field(default_factory=dict)
+    """The session variables at the beginning."""
 
 
 @frozen_dataclass
@@ -33,7 +35,9 @@ class PersonaBehavior:
     name: str
     description: str
     behavior_instructions: tuple[str, ...]
+    """How a user of this habit behaves."""
     violation_rubrics: tuple[str, ...]
+    """Signs that the simulated user does not behave so."""
 
 
 @frozen_dataclass
@@ -47,58 +51,64 @@ class Persona:
 
 @frozen_dataclass
 class ConversationScenario:
-    """A conversation led by a simulated user, who also opens it if `starting_prompt` is empty.
-    `max_turns`: None for the limit of the suite's simulator."""
+    """A conversation led by a simulated user, who also opens it if `starting_prompt` is empty."""
 
     starting_prompt: str
+    """The first message, as written."""
     conversation_plan: str
+    """What the user wants, in words."""
     persona: Persona | None = None
     max_turns: int | None = None
+    """None for the limit of the suite's simulator."""
 
 
 @frozen_dataclass
 class TurnSetup:
-    """Additions to the user's message in a turn, from CES evaluations.
-
-    `state`: session variables; `agent`: the agent that takes the turn. `tools`: the answers of its
-    tools by name, as rules of a mock file; `mocks`: the case requires these answers. `fakes`: no
-    real tool may run."""
+    """Additions to the user's message in a turn, from CES evaluations."""
 
     state: Json = field(default_factory=dict)
+    """Session variables."""
     agent: str = ""
+    """The agent that takes the turn."""
     tools: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    """The answers of the agent's tools by name, as rules of a mock file."""
     mocks: bool = False
+    """True if the case requires these answers."""
     fakes: bool = False
+    """True if no real tool may run."""
 
 
 @frozen_dataclass
 class Case:
-    """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
-
-    `expects_state`: the expected session state at the end; None if the file does not set it.
-
-    For CES evaluations: `ces`: the evaluation and the settings that apply to it; `criteria`: the
-    criteria that decide the case, None for all of its suite. `setups`: by turn; a scenario has one
-    for all of its turns. `isolated`: each turn has its own session, after the expected turns before
-    it; `history`: those turns, in the case for such a session. `extras`: data that agents-cli
-    passes to metrics of the case, as written. `fingerprint`: of a case that a results file names
-    without its content."""
+    """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None."""
 
     case_id: str
+    """Unique in its file."""
     conversation: tuple[Invocation, ...] | None = None
+    """The expected turns."""
     scenario: ConversationScenario | None = None
+    """The plan of a simulated user."""
     session: SessionInput | None = None
     rubrics: tuple[Rubric, ...] = ()
+    """Rubrics for all of its turns."""
     expects_state: Json | None = None
-    # cases are equal wherever they are
+    """The expected session state at the end; None if the file does not set it."""
     place: Place | None = field(default=None, compare=False)
+    """Not compared: cases are equal wherever they are."""
     setups: tuple[TurnSetup, ...] = ()
+    """Additions by turn; a scenario has one for all of its turns."""
     isolated: bool = False
+    """True if each turn has its own session, after the expected turns before it."""
     history: tuple[Invocation, ...] = ()
+    """The turns before it, in the case for a session of one turn."""
     criteria: frozenset[str] | None = None
+    """Of CES evaluations: the criteria that decide the case; None: all of its suite."""
     ces: Json | None = None
+    """Of CES evaluations: the evaluation and the settings that apply to it."""
     extras: Json = field(default_factory=dict)
+    """What agents-cli passes to metrics of the case, as written."""
     fingerprint: str = ""
+    """Of a case that a results file names without its content."""
 
     @property
     def turns(self) -> tuple[Invocation, ...]:
@@ -147,15 +157,14 @@ JUDGED = frozenset({Need.JUDGE, Need.VERTEX})
 
 @frozen_dataclass
 class Scale:
-    """The ends of a criterion's scale; None if open.
-
-    `resolution`: the largest difference that measuring itself may cause. `clocked`: read from a
-    clock, so only sides that ran together can be compared."""
+    """The ends of a criterion's scale; None if open."""
 
     lowest: float | None = 0.0
     highest: float | None = 1.0
     resolution: float = 0.0
+    """The largest difference that measuring itself may cause."""
     clocked: bool = False
+    """True if it is read from a clock, so only sides that ran together can be compared."""
 
 
 OPEN = Scale(lowest=None, highest=None)
@@ -164,33 +173,38 @@ OPEN = Scale(lowest=None, highest=None)
 
 @frozen_dataclass
 class CriterionUse:
-    """A criterion as configured. `options`: everything except the threshold, as the criterion
-    validated it.
-
-    `threshold`: None for informational criteria, and if only the base decides. `code`: the dotted
-    path of a custom metric. `on_the_test`: it measures the test, not the agent: a case below its
-    threshold is not measured. `endpoint`: the address of its judge, if not the model's own
-    provider. `scale`, `needs` and `prompt_version` (of the judge's question) come from its row in
-    the table of criteria. `where_applicable`: it is a default, and decides only cases that meet its
-    needs. `metric`: its name in the table of criteria, if `name` differs (else ""). `code_commit`:
-    the base's commit, if the code of its custom metric scores both sides (else ""); with a `+` and
-    a digest if the change edits that code."""
+    """A criterion as configured. `scale`, `needs` and `prompt_version` come from its row in the
+    table of criteria."""
 
     name: str
     threshold: float | None
+    """None for informational criteria, and if only the base decides."""
     options: Json = field(default_factory=dict)
+    """Everything except the threshold, as the criterion validated it."""
     informational: bool = False
+    """True if it is shown and never decides."""
     lower_is_better: bool = False
+    """True if a value at or below the threshold passes."""
     code: str | None = None
+    """The dotted path of a custom metric."""
     on_the_test: bool = False
+    """True if it measures the test, not the agent: a case below its threshold is not measured."""
     endpoint: str = ""
+    """The address of its judge, if not the model's own provider."""
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
+    """What a case must have for it."""
     prompt_version: str = ""
+    """Of the judge's question."""
     where_applicable: bool = False
+    """True if it is a default, and decides only cases that meet its needs."""
     metric: str = ""
+    """Its name in the table of criteria, if `name` differs (else "")."""
     code_commit: str = ""
+    """The base's commit, if the code of its custom metric scores both sides (else ""); with a `+`
+    and a digest if the change edits that code."""
     place: Place | None = None
+    """Where it is configured; None for defaults."""
 
     @property
     def is_code_edited(self) -> bool:
@@ -243,22 +257,25 @@ class CriterionUse:
 
 @frozen_dataclass
 class SimulatorUse:
-    """The simulated user of a suite's scenarios: ADK's user_simulator_config, with ADK's defaults.
-
-    `config`: `model_configuration`; None if not set. `max_turns`: `max_allowed_invocations`,
-    including the starting prompt; None: no limit. `custom_instructions`: a Jinja template that
-    replaces evalgate's prompt. `prompt_version`: of evalgate's prompt. `endpoint`: as
-    `CriterionUse.endpoint`."""
+    """The simulated user of a suite's scenarios: ADK's user_simulator_config, with ADK's
+    defaults."""
 
     model: str = "gemini-2.5-flash"
     config: Json | None = None
+    """ADK's `model_configuration`; None if not set."""
     max_turns: int | None = 20
+    """ADK's `max_allowed_invocations`, including the starting prompt; None: no limit."""
     custom_instructions: str | None = None
+    """A Jinja template that replaces evalgate's prompt."""
     include_function_calls: bool = False
+    """True if the user also sees tool calls and their results."""
     stop_signal: str = "</finished>"
+    """The text with which the user ends the conversation."""
     prompt_version: str = ""
+    """Of evalgate's prompt."""
     place: Place | None = None
     endpoint: str = ""
+    """As `CriterionUse.endpoint`."""
 
 
 class ConfigOrigin(enum.StrEnum):
@@ -293,7 +310,9 @@ class AgentUse:
 
     driver: str
     options: Json = field(default_factory=dict)
+    """As the driver defines them."""
     found_by: str = ""
+    """How the agent was found, in words; "" if it was named."""
 
     @cached_property
     def key(self) -> str:
@@ -312,19 +331,18 @@ class AgentUse:
 
 @frozen_dataclass
 class Suite:
-    """One evaluation file with its criteria and its agent. `key`: its repository-relative POSIX
-    path.
-
-    `problem`: why the suite cannot be measured, an error of this file only; the suite then has no
-    cases."""
+    """One evaluation file with its criteria and its agent."""
 
     key: str
+    """Its repository-relative POSIX path."""
     eval_set: EvalSet
     criteria: tuple[CriterionUse, ...]
     criteria_source: CriteriaSource
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
+    """Who speaks for the user in scenarios."""
     problem: str = ""
+    """Why the suite cannot be measured, an error of this file only; the suite then has no cases."""
 
     @property
     def is_of_ces(self) -> bool:

@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 from evalgate.errors import Place
 from evalgate.values import Wording, frozen_dataclass
 from .case import CriterionUse
+from .conversation import Content, Invocation, ToolCall, ToolResponse
 from .deviations import OURS, Deviations
-from .run import CaseVerdict, Quarantine, Run, VerdictKind
+from .run import CaseVerdict, Exemption, Run, VerdictKind
 from .trial import CaseKey
 
 
@@ -55,26 +56,34 @@ class CriterionRule(BaseModel, extra="forbid", frozen=True):
 class Policy:
     """The rules of the gate."""
 
-    # the results that fail the job
     fail_on: frozenset[FailOn] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
-    pass_rate: float = 1.0  # share of a suite's cases that must pass; 1.0 (all), as in ADK
-    min_measured: float = 1.0  # share of a suite's cases that must be measured
-    # pass rates of suites with their own
+    """The results that fail the job."""
+    pass_rate: float = 1.0
+    """Share of a suite's cases that must pass; 1.0 (all), as in ADK."""
+    min_measured: float = 1.0
+    """Share of a suite's cases that must be measured."""
     suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
-    # evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md)
+    """Pass rates of suites with their own."""
     deviations: Deviations = OURS
-    alpha: float = 0.05  # how often a change without effect may be called worse
-    max_drop: float = 0.05  # the tolerated drop
+    """Our rules, or ADK's even where ADK is wrong (docs/adk-parity.md)."""
+    alpha: float = 0.05
+    """How often a change without effect may be called worse."""
+    max_drop: float = 0.05
+    """The tolerated drop."""
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
-    advisory: frozenset[str] = frozenset()  # suites that are shown and never decide
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # cases, the same
+    """Which failures count."""
+    advisory: frozenset[str] = frozenset()
+    """Suites that are shown and never decide."""
+    exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)
+    """Cases that are shown and never decide."""
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
+    """Rules of `compare` in evalgate.yml, by criterion."""
 
     def blocks(self, key: CaseKey) -> bool:
-        """True if the case may block: its suite is not advisory, and it has no quarantine."""
-        return key[0] not in self.advisory and key not in self.quarantined
+        """True if the case may block: its suite is not advisory, and it is not listed."""
+        return key[0] not in self.advisory and key not in self.exemptions
 
     def blocking(self) -> Policy:
         """The policy with `not_measured` blocking: `fail-on` without it is meant for outages."""
@@ -109,16 +118,18 @@ class GateCause(enum.StrEnum):
 
 @frozen_dataclass
 class GateVerdict:
-    """The answer to one of the two questions. `blocked_by`: the most severe kind for which the
-    policy fails the job, if any. It may differ from `kind`, because a failure hides no other
-    result. `causes`: of the regression gate, in the order of the report; `reason`: the answer in
-    words."""
+    """The answer to one of the two questions."""
 
     gate: GateKind
     kind: VerdictKind
+    """The most severe result."""
     blocked_by: VerdictKind | None = None
+    """The most severe kind for which the policy fails the job, if any. It may differ from `kind`,
+    because a failure hides no other result."""
     causes: tuple[GateCause, ...] = ()
+    """Of the regression gate, in the order of the report."""
     reason: Wording = ""
+    """The answer in words."""
 
     @property
     def blocks(self) -> bool:
@@ -128,20 +139,19 @@ class GateVerdict:
 
 @frozen_dataclass
 class SuiteVerdict:
-    """One suite: its cases, and the share of measured cases that must pass. `lesser_kinds`: further
-    kinds, less important than `kind`."""
+    """One suite: its cases, and the share of measured cases that must pass."""
 
     suite: str
+    """Its key."""
     kind: VerdictKind
     cases: tuple[CaseVerdict, ...]
     required_pass_rate: float = 1.0
+    """The share of its measured cases that must pass."""
     reason: Wording = ""
     advisory: bool = False
+    """True if it is shown and never decides."""
     lesser_kinds: frozenset[VerdictKind] = frozenset()
-
-    def count(self, kind: VerdictKind) -> int:
-        """The number of cases of this kind."""
-        return sum(1 for case in self.cases if case.kind is kind)
+    """Further kinds, less important than `kind`."""
 
 
 @frozen_dataclass
@@ -150,13 +160,19 @@ class Verdict:
 
     kind: VerdictKind
     reason: Wording = ""
-    blocked_by: VerdictKind | None = None  # the most severe kind that fails the job
-    suites: tuple[SuiteVerdict, ...] = ()  # the threshold gate's verdicts on every suite and case
+    """The verdict in one or more sentences."""
+    blocked_by: VerdictKind | None = None
+    """The most severe kind that fails the job."""
+    suites: tuple[SuiteVerdict, ...] = ()
+    """The threshold gate's verdicts on every suite and case."""
     gates: tuple[GateVerdict, ...] = ()
-    book: Book | None = None  # the evidence
-    # the origin of each failure
+    """The threshold gate, then the regression gate if there is a base."""
+    book: Book | None = None
+    """The evidence."""
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    open: frozenset[CaseKey] = frozenset()  # failures that could not be rerun
+    """The origin of each failure."""
+    open: frozenset[CaseKey] = frozenset()
+    """Failures that could not be rerun."""
 
     @property
     def blocks(self) -> bool:
@@ -167,10 +183,6 @@ class Verdict:
     def cases(self) -> Iterator[CaseVerdict]:
         """The cases of all suites."""
         return (case for suite in self.suites for case in suite.cases)
-
-    def count(self, kind: VerdictKind) -> int:
-        """The number of cases of this kind, over all suites."""
-        return sum(suite.count(kind) for suite in self.suites)
 
 
 class Change(enum.StrEnum):
@@ -224,7 +236,9 @@ class CaseOutcome:
     passed: int
     failed: int
     unmeasured: int
+    """Trials without a score, and trials that did not run."""
     kind: VerdictKind
+    """The threshold gate's verdict on the case."""
 
     @property
     def mixed(self) -> bool:
@@ -234,14 +248,68 @@ class CaseOutcome:
 
 @frozen_dataclass
 class Divergence:
-    """Where two conversations of one simulated user diverge, by turns counted from 1.
-
-    `answers`: the first turn in which the agents' answers to the user differ; None if none does.
-    `users`: the first turn in which the user's messages differ, or that only one side has; None if
-    none does."""
+    """Where two conversations of one simulated user diverge, by turns counted from 1."""
 
     answers: int | None = None
+    """The first turn in which the agents' answers to the user differ; None if none does."""
     users: int | None = None
+    """The first turn in which the user's messages differ, or that only one side has; None if none
+    does."""
+
+
+def divergence(
+    base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool
+) -> Divergence | None:
+    """The first turns that differ; None if both sides had the same conversation.
+
+    `hears_calls`: the user also sees tool calls and their results (`include_function_calls`). Both
+    users start with the same prompt, seed and stored replies, so their messages are the same until
+    the agents' answers differ. After that turn, turns of the same number are no longer
+    comparable."""
+    pairs = tuple(zip(base, head, strict=False))
+    answer_turn = user_turn = None
+    for number, (base_turn, head_turn) in enumerate(pairs, 1):
+        if _content_text(base_turn.user_content) != _content_text(head_turn.user_content):
+            user_turn = number
+            break
+        if answer_turn is None and _heard(base_turn, with_calls=hears_calls) != _heard(
+            head_turn, with_calls=hears_calls
+        ):
+            answer_turn = number
+    if user_turn is None and len(base) != len(head):
+        user_turn = len(pairs) + 1
+    return (
+        None
+        if answer_turn is None and user_turn is None
+        else Divergence(answers=answer_turn, users=user_turn)
+    )
+
+
+def _heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
+    """The part of a turn that the user hears: the agents' texts without thoughts, and tool calls
+    with their results if `with_calls`. A final response that repeats the last event's text counts
+    once."""
+    event_texts = (_content_text(event.content) for event in turn.steps)
+    texts = [text for text in event_texts if text]
+    final_text = _content_text(turn.final_response)
+    if final_text and (not texts or texts[-1] != final_text):
+        texts.append(final_text)
+    return (*texts, *(_steps(turn) if with_calls else ()))
+
+
+def _steps(turn: Invocation) -> Iterator[tuple[object, ...]]:
+    """The tool calls of a turn and their results."""
+    for part in turn.parts():
+        match part:
+            case ToolCall():
+                yield "called", part.name, dict(part.arguments)
+            case ToolResponse():
+                yield "gave", part.name, part.response
+
+
+def _content_text(content: Content | None) -> str:
+    """The text of the content; "" if there is none."""
+    return content.text() if content is not None else ""
 
 
 @frozen_dataclass
@@ -250,31 +318,39 @@ class Reruns:
     on the base."""
 
     passed: int
+    """Reruns on head that passed."""
     runs: int
+    """Reruns on head that could be measured."""
     base_passed: int = 0
+    """Reruns on the base that passed."""
     base_runs: int = 0
+    """Reruns on the base that could be measured."""
 
 
 @frozen_dataclass
 class CaseComparison:
-    """One case on both sides.
-
-    `origin`: of its failure; None if head does not fail. `newly`: the criteria that head fails and
-    the base passes; empty if only the case as a whole changed. `reruns`: runs to confirm a failure.
-    `evidence`: the factor of its bets, from 1. `why`: why it cannot be compared. `quarantined`: it
-    is reported separately, and not counted elsewhere."""
+    """One case on both sides."""
 
     suite: str
     case_id: str
     status: CaseStatus
     head: CaseOutcome | None = None
+    """None if only the base has the case."""
     base: CaseOutcome | None = None
+    """None if there is no result for the same case."""
     origin: FailureOrigin | None = None
+    """The origin of its failure; None if head does not fail."""
     newly: tuple[str, ...] = ()
+    """The criteria that head fails and the base passes; empty if only the case as a whole
+    changed."""
     reruns: Reruns | None = None
+    """Runs to confirm a failure."""
     evidence: float = 1.0
+    """The factor of its bets, from 1."""
     why: Wording = ""
-    quarantined: bool = False
+    """Why it cannot be compared."""
+    listed: bool = False
+    """True if it is reported separately, and not counted elsewhere."""
 
     @property
     def key(self) -> CaseKey:
@@ -285,63 +361,65 @@ class CaseComparison:
     def mixed(self) -> bool:
         """True if outcomes differ within a side, or reruns do not confirm a failure."""
         varies = any(side is not None and side.mixed for side in (self.head, self.base))
-        return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
+        return not self.listed and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """True if the base passes and head fails, and reruns or repeats do not contradict it."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        is_excluded = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
+        is_excluded = self.listed or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
         return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_excluded
 
     @property
     def fixed(self) -> bool:
         """True if the base fails and head passes."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
+        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.listed
 
 
 @frozen_dataclass
 class AppliedRule:
-    """How a criterion was compared.
-
-    `gating` False: shown, never decides. `advisory`: of suites and cases that never decide.
-    `floor`: the tolerated drop, absolute."""
+    """How a criterion was compared."""
 
     gating: bool
+    """False if it is shown and never decides."""
     lower_is_better: bool
     floor: float
+    """The tolerated drop, absolute."""
     advisory: bool = False
+    """True for suites and cases that never decide."""
 
 
 @frozen_dataclass
 class ComparedCases:
-    """Numbers of cases. `compared`: with a score on both sides. `unpaired`: to be compared, but
-    without a score on a side. `broken`, `fixed`: passing the criterion only on the base, or only on
-    head."""
+    """Numbers of cases."""
 
     compared: int
+    """With a score on both sides."""
     unpaired: int = 0
+    """To be compared, but without a score on a side."""
     broken: int = 0
+    """Passing the criterion only on the base."""
     fixed: int = 0
+    """Passing the criterion only on head."""
 
 
 @frozen_dataclass
 class CriterionComparison:
-    """One criterion over the paired cases of all suites of one severity.
-
-    `base`, `head`: the means of the cases' means; None if no case has a score on both sides.
-    `evidence`: the factor of bets on this criterion alone, from 1. `lack`: what it lacks for a sure
-    result, also if it is reported as regressed."""
+    """One criterion over the paired cases of all suites of one severity."""
 
     name: str
     rule: AppliedRule
     change: Change
     cases: ComparedCases
     base: float | None = None
+    """The mean of the cases' means; None if no case has a score on both sides."""
     head: float | None = None
+    """The same for head."""
     evidence: float = 1.0
+    """The factor of bets on this criterion alone, from 1."""
     lack: Lack | None = None
+    """What it lacks for a sure result, also if it is reported as regressed."""
 
     @property
     def delta(self) -> float | None:
@@ -362,10 +440,15 @@ class PassRates:
     pass@k (at least one of k passes), as means over `cases`."""
 
     cases: int
+    """The number of cases."""
     k: int
+    """The fewest runs of a case."""
     rate: float
+    """The share of a case's runs that pass."""
     all_of_k: float
+    """pass^k: the chance that k runs of a case all pass."""
     any_of_k: float
+    """pass@k: the chance that at least one of k runs passes."""
 
     @classmethod
     def of(cls, counts: Sequence[tuple[int, int]], k: int) -> PassRates:
@@ -398,6 +481,7 @@ class Bet:
     key: CaseKey
     cell: Cell
     worth: float
+    """The amount in the purse after it."""
 
 
 class Confirmation(enum.StrEnum):
@@ -412,21 +496,24 @@ class Confirmation(enum.StrEnum):
 
 @frozen_dataclass
 class Book:
-    """The result of the bets of a run.
-
-    `worse`, `better`, `failing`: the amount that each purse reached, from 1; at `needed` it
-    decides. `bets`: those that head is worse, in order. `factors`: the factor of the bets on each
-    case. `confirmations`: of each case that fails and could be rerun. `on_both`: suspects that
-    failed on both sides in the same rerun."""
+    """The result of the bets of a run."""
 
     needed: float = 20.0
+    """The amount at which a purse decides."""
     worse: float = 1.0
+    """The amount that the bets on "head is worse" reached, from 1."""
     better: float = 1.0
+    """The same for "head is better"."""
     failing: float = 1.0
+    """The same for "more cases fail by themselves than their suites allow"."""
     bets: tuple[Bet, ...] = ()
+    """The bets that head is worse, in order."""
     factors: Mapping[CaseKey, float] = field(default_factory=dict)
+    """The factor of the bets on each case."""
     confirmations: Mapping[CaseKey, Confirmation] = field(default_factory=dict)
+    """Of each case that fails and could be rerun."""
     on_both: frozenset[CaseKey] = frozenset()
+    """Suspects that failed on both sides in the same rerun."""
 
     @property
     def is_worse(self) -> bool:
@@ -453,29 +540,29 @@ class Book:
 @frozen_dataclass
 class Power:
     """The failures that a passing gate could have missed, from simulated pull requests of the same
-    size.
-
-    `cases`: the number of compared cases. `caught`: for each number of broken cases, the share of
-    simulated pull requests that is blocked. `unseen`: the cases whose failure would more often be
-    missed than noticed."""
+    size."""
 
     cases: int
+    """The number of compared cases."""
     caught: tuple[tuple[int, float], ...] = ()
+    """For each number of broken cases, the share of simulated pull requests that is blocked."""
     unseen: tuple[CaseKey, ...] = ()
+    """The cases whose failure would more often be missed than noticed."""
 
 
 @frozen_dataclass
 class Drift:
     """A change in the behavior of the base branch's unchanged agent: its model, a judge or a
-    service changed.
-
-    `since`: start of the first run that differs, ISO 8601, UTC. `before`, `after`: shares of runs
-    that passed. `evidence`: the factor of the bets, from 1."""
+    service changed."""
 
     since: str
+    """Start of the first run that differs, ISO 8601, UTC."""
     before: float
+    """The share of runs that passed before it."""
     after: float
+    """The same since then."""
     evidence: float = 0.0
+    """The factor of the bets, from 1."""
 
 
 class BaseSource(enum.StrEnum):
@@ -489,21 +576,25 @@ class BaseSource(enum.StrEnum):
 
 @frozen_dataclass
 class BaseOrigin:
-    """The base, and the source of its results.
-
-    `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between
-    the stored results and the wanted base. `reused`, `run`: the numbers of trials from the store,
-    and of trials run now. `notes`: facts that a reader must know (old results, another model)."""
+    """The base, and the source of its results."""
 
     source: BaseSource
     commit: str = ""
+    """Its full SHA; "" if unknown."""
     found_by: str = ""
+    """How it was found: `merge-base`, `base` or `given`."""
     measured_at: str = ""
+    """ISO 8601, UTC."""
     age_days: float | None = None
+    """The age of its results; None if their time is unknown."""
     distance: int | None = None
+    """Commits between the stored results and the wanted base."""
     reused: int = 0
+    """The number of trials from the store."""
     run: int = 0
+    """The number of trials run now."""
     notes: tuple[Wording, ...] = ()
+    """Facts that a reader must know (old results, another model)."""
 
     def with_notes(self, notes: Iterable[Wording], *, age_days: float | None = None) -> BaseOrigin:
         """The origin with more notes, each once, and with the age of its results."""
@@ -530,24 +621,30 @@ class GateEdit:
 
     kind: EditKind
     subject: str
+    """The rule, the file, the suite or the case."""
     suite: str = ""
+    """The suite of a case or a rule; "" for others."""
     base: str = ""
+    """The base's value in words."""
     head: str = ""
+    """The change's value in words."""
     lines: tuple[str, ...] = ()
+    """Differing lines of a file."""
     place: Place | None = None
+    """Where head has it."""
 
 
 @frozen_dataclass
 class Edits:
-    """The edits of a change to its own rules.
-
-    `decide`: True if the change passes by only one of both rule books, its own and the base's.
-    `by_base`: the base's book decided. `unasked`: criteria of the base that were not evaluated."""
+    """The edits of a change to its own rules."""
 
     edits: tuple[GateEdit, ...] = ()
     decide: bool = False
+    """True if the change passes by only one of both rule books, its own and the base's."""
     by_base: bool = False
+    """True if the base's book decided."""
     unasked: tuple[str, ...] = ()
+    """Criteria of the base that were not evaluated."""
 
     def rules(self) -> tuple[GateEdit, ...]:
         """The edits of rules that decide."""
@@ -560,6 +657,7 @@ class RuleBook:
 
     policy: Policy
     criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+    """By suite; empty if the run has its own."""
 
     def divided(self, parts: int) -> RuleBook:
         """The book with one of `parts` equal parts of the money, so that it needs `parts` times the
@@ -585,29 +683,36 @@ class Comparison:
     with."""
 
     origin: BaseOrigin
-    base: Run | None = None  # None: `problem` is the reason
-    problem: Wording = ""  # why there is nothing to compare with
-    # with `problem`: the base has no agent yet, so nothing can have become worse
+    base: Run | None = None
+    """None if there is none; `problem` is the reason."""
+    problem: Wording = ""
+    """Why there is nothing to compare with."""
     no_agent: bool = False
-    # with `problem`: the base does not work with its own settings, without fault of the change
+    """True if the base has no agent yet, so nothing can have become worse."""
     base_failed: bool = False
+    """True if the base does not work with its own settings, without fault of the change."""
     cases: tuple[CaseComparison, ...] = ()
+    """Every case of head in its order, then those that only the base has."""
     criteria: tuple[CriterionComparison, ...] = ()
-    # head's and the base's, over the cases with an outcome on both; empty if there are none
+    """Criteria that decide, then criteria that do not."""
     rates: tuple[PassRates, ...] = ()
+    """Head's and the base's, over the cases with an outcome on both; empty if there are none."""
     power: Power | None = None
-    book: Book = Book()  # the bets
-    # suites with the same agent on both sides, so that one side's results are for both
+    """What a pass may have missed; None if unknown."""
+    book: Book = Book()
+    """The bets."""
     unchanged: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()  # files that the change edits and no agent opened
-    # cases of these suites that the change adds or edits
+    """Suites with the same agent on both sides, so that one side's results are for both."""
+    unread: tuple[str, ...] = ()
+    """Files that the change edits and no agent opened."""
     edited: tuple[CaseKey, ...] = ()
-    # some cases are worse than older results, and the base was not rerun for them
+    """Cases of these suites that the change adds or edits."""
     is_past: bool = False
-    # head's cases, by head's thresholds; empty for results from files
+    """True if cases are worse than older results, and the base was not rerun for them."""
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    # the base's cases, also by head's thresholds
+    """Head's cases, by head's thresholds; empty for results from files."""
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+    """The base's cases, also by head's thresholds."""
 
     def is_untouched(self, run: Run) -> bool:
         """True if the change touches no suite's agent in the run."""

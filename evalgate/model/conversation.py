@@ -13,10 +13,11 @@ from evalgate.values import Json, frozen_dataclass
 
 @frozen_dataclass
 class Text:
-    """A piece of text. `thought`: a model's reasoning, which is not part of an answer."""
+    """A piece of text."""
 
     text: str
     thought: bool = False
+    """True for a model's reasoning, which is not part of an answer."""
 
 
 @frozen_dataclass
@@ -25,7 +26,9 @@ class ToolCall:
 
     name: str
     args: Json | None = None
+    """None if they were not recorded."""
     id: str | None = None
+    """It pairs a call with its response."""
 
     @property
     def arguments(self) -> Json:
@@ -40,6 +43,7 @@ class ToolResponse:
     name: str
     response: Json | None = None
     id: str | None = None
+    """That of its call."""
 
 
 @frozen_dataclass
@@ -58,6 +62,7 @@ class Content:
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
+    """`user` or `model`."""
 
     def text(self, *, with_thoughts: bool = False) -> str:
         """Its non-empty texts, one per line; thoughts only on request."""
@@ -74,7 +79,9 @@ class Usage:
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    """Part of the prompt's."""
     candidates_tokens: int | None = None
+    """Of the answer, without thoughts."""
     thoughts_tokens: int | None = None
     tool_use_prompt_tokens: int | None = None
     total_tokens: int | None = None
@@ -82,17 +89,20 @@ class Usage:
 
 @frozen_dataclass
 class Event:
-    """One step of an agent within an invocation. `at`: seconds since it began, if known.
-
-    `error_code`, `error_message`: why a model returned no content."""
+    """One step of an agent within an invocation."""
 
     author: str
+    """The agent, or `user`."""
     content: Content | None = None
     usage: Usage | None = None
+    """The tokens of the model's response."""
     model_version: str | None = None
     grounding: Json | None = None
+    """The sources of an answer, as the model returned them."""
     at: float | None = field(default=None, compare=False)
+    """Seconds since it began, if known."""
     error_code: str = ""
+    """Why a model returned no content."""
     error_message: str = ""
 
     @property
@@ -122,6 +132,7 @@ class AgentDetails:
     name: str
     instructions: str = ""
     tool_declarations: tuple[Any, ...] = ()
+    """As they were sent to the model."""
 
 
 MOST_SECONDS = 1e9
@@ -131,47 +142,56 @@ Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan
 
 @frozen_dataclass
 class CallTime:
-    """The duration of one call of a model or a tool, in seconds. `at`: seconds since the invocation
-    began."""
+    """The duration of one call of a model or a tool, in seconds."""
 
     kind: Literal["model", "tool"]
     name: str = ""
+    """Of the model or of the tool."""
     at: Seconds
+    """Seconds since the invocation began."""
     seconds: Seconds
+    """How long it took."""
 
 
 @frozen_dataclass
 class Timings:
     """Seconds of wall time of one invocation. Overlapping model and tool intervals are merged,
-    never counted twice. `calls`: each interval, if the agent's worker reports it."""
+    never counted twice."""
 
     total_s: float
     model_s: float | None = None
+    """The part in which a model was asked; None if unknown."""
     tool_s: float | None = None
+    """The part in which a tool ran; None if unknown."""
     calls: tuple[CallTime, ...] = field(default=(), compare=False)
+    """Each interval, if the agent's worker reports it."""
 
 
 @frozen_dataclass
 class Invocation:
-    """One turn: the user's message, the agent's steps, and its answer.
-
-    `events`: None if no steps were recorded. `itemized`: False if only calls, responses and texts
-    were recorded, by kind (ADK's IntermediateData), so that the order between kinds and the usage
-    are unknown. `trace`: the worker's recording on request (worker/trace.py), for readers. `state`:
-    the session state at the end of the turn; None if it was not requested. `model_calls`: tokens
-    and model of the models' responses, before the agent made events of them; empty if unknown."""
+    """One turn: the user's message, the agent's steps, and its answer."""
 
     user_content: Content
     final_response: Content | None = None
+    """None if the agent gave no answer."""
     events: tuple[Event, ...] | None = None
+    """None if no steps were recorded."""
     itemized: bool = True
+    """False if only calls, responses and texts were recorded, by kind (ADK's IntermediateData), so
+    that the order between kinds and the usage are unknown."""
     invocation_id: str = ""
     rubrics: tuple[Rubric, ...] = ()
+    """Rubrics of this turn."""
     agents: tuple[AgentDetails, ...] = ()
+    """The agents that took part, if known."""
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    """The worker's recording on request (worker/trace.py), for readers."""
     model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)
+    """Tokens and model of the models' responses, before the agent made events of them; empty if
+    unknown."""
     state: Json | None = None
+    """The session state at the end of the turn; None if it was not requested."""
 
     @property
     def steps(self) -> tuple[Event, ...]:

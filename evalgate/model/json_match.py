@@ -148,6 +148,8 @@ def _free_partner(
     owners: Mapping[int, int],
     sources: dict[int, int],
 ) -> int | None:
+    """A partner without an owner that a path of exchanges reaches from `start`; `sources` then has
+    the path."""
     queue = [start]
     for element in queue:  # the list grows during the loop
         for choice in choices[element]:
@@ -161,6 +163,7 @@ def _free_partner(
 
 
 def _is_number(value: Any) -> bool:
+    """True for finite numbers; a boolean is none."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)

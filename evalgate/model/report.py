@@ -25,13 +25,20 @@ from .trial import CaseKey
 class Links:
     """Addresses for reports; "" if unknown (locally)."""
 
-    repository: str = ""  # https://github.com/org/repo
-    commit: str = ""  # full SHA of the head
-    checkout: str = ""  # of the files that were read, such as the merge of a pull request
+    repository: str = ""
+    """Such as `https://github.com/org/repo`."""
+    commit: str = ""
+    """Full SHA of the head."""
+    checkout: str = ""
+    """Of the files that were read, such as the merge of a pull request."""
     workflow_run: str = ""
-    folder: str = ""  # of the evaluation files' root, in the repository
-    pull_request: str = ""  # its number
-    keeps_files: bool = True  # False: reports are not uploaded and are lost with the job
+    """The address of the workflow run."""
+    folder: str = ""
+    """Of the evaluation files' root, in the repository."""
+    pull_request: str = ""
+    """Its number."""
+    keeps_files: bool = True
+    """False: reports are not uploaded and are lost with the job."""
 
     def place(self, file: str) -> str:
         """A file as the repository names it."""
@@ -41,25 +48,28 @@ class Links:
 @frozen_dataclass
 class Trend:
     """A criterion's mean in the last runs of the base branch, the oldest first, None if a run has
-    no mean; and in this run.
-
-    `since`, `until`: start of the first and of the last of these runs, ISO 8601, UTC."""
+    no mean; and in this run."""
 
     criterion: str
     means: tuple[float | None, ...]
     current: float | None
+    """The mean of this run; None if it has none."""
     since: str = ""
+    """Start of the first of these runs, ISO 8601, UTC."""
     until: str = ""
+    """Start of the last of these runs."""
 
 
 @frozen_dataclass
 class FailureCause:
-    """Why cases do not pass, in one line, and how they compare with the base. `cases`: suite and id
-    of each."""
+    """Why cases do not pass, in one line, and how they compare with the base."""
 
     cause: str
+    """The cause in one line."""
     status: str
+    """How its cases compare with the base, in words."""
     cases: tuple[CaseKey, ...]
+    """Suite and id of each."""
 
 
 class PastCase(TypedDict):
@@ -83,27 +93,37 @@ class Report:
     run: Run
     verdict: Verdict
     policy: Policy
-    comparison: Comparison | None = None  # None if no base was requested
-    # edits of the change to its own rules
+    """The rules that decided."""
+    comparison: Comparison | None = None
+    """None if no base was requested."""
     edits: Edits = field(default_factory=Edits)
+    """Edits of the change to its own rules."""
     problems: tuple[Problem, ...] = ()
-    # by suite, if a calibration of its judges is configured
+    """Remarks about files, settings and what could not be done."""
     judged: tuple[JudgedCriterion, ...] = ()
-    criterion_judges: tuple[CriterionJudge, ...] = ()  # who judges each criterion, if known
-    trends: tuple[Trend, ...] = ()  # empty without a history of base runs
-    # by case, the oldest first
+    """The agreement of judges with people, if a calibration is configured."""
+    criterion_judges: tuple[CriterionJudge, ...] = ()
+    """Who judges each criterion, if known."""
+    trends: tuple[Trend, ...] = ()
+    """Empty without a history of base runs."""
     past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
+    """Earlier results by case, the oldest first."""
     links: Links = Links()
     title: str = "evalgate"
-    reproduce: str = ""  # a command
-    version: str = ""  # of evalgate
-    exit_code: ExitCode = ExitCode.PASS  # of the process
-    # paths of written reports, by the report's name
+    reproduce: str = ""
+    """The command that shows the same locally; "" if unknown."""
+    version: str = ""
+    """The version of evalgate."""
+    exit_code: ExitCode = ExitCode.PASS
+    """Of the process."""
     files: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""  # of the job, as written
-    # the effective setting of this name; "": as the run was started
+    """Paths of written reports, by the report's name."""
+    summary: str = ""
+    """The summary of the job, as written."""
     comment: str = ""
-    check_run: bool = False  # the same
+    """The effective setting of this name; "": as the run was started."""
+    check_run: bool = False
+    """The effective setting of this name."""
 
     @property
     def compared(self) -> Comparison:

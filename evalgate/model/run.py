@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, TypeAlias
@@ -38,14 +39,20 @@ class GradedTrial:
 
     key: TrialKey
     failure: AgentFailure | None
-    grades: Mapping[str, Grade]  # of every criterion by name, in the suite's order
+    """None if there is a conversation."""
+    grades: Mapping[str, Grade]
+    """Of every criterion by name, in the suite's order."""
     seconds: Seconds = 0.0
+    """The agent's time for its turns, over all attempts."""
     attempts: Count = 1
-    tokens: Count | None = None  # reported by its model calls; None if none reported any
-    reused: bool = False  # from an earlier run: this run did not pay for it
-    apart: bool = False  # of a base: ran at another time than head
-    # the base's agent failed because of its own questions and settings, not because of the change
+    tokens: Count | None = None
+    """Reported by its model calls; None if none reported any."""
+    reused: bool = False
+    """True if it is from an earlier run: this run did not pay for it."""
+    apart: bool = False
+    """True if it is of a base that ran at another time than head."""
     own_failure: bool = False
+    """True if the base's agent failed by its own questions and settings, not by the change."""
 
     def shared(self) -> GradedTrial:
         """The trial for another side, which did not pay for it."""
@@ -59,36 +66,43 @@ USER_SIMULATOR = "user_simulator"
 @frozen_dataclass
 class JudgeUse:
     """The calls of one criterion, or of all simulated users, to one model during a run, on all
-    sides.
-
-    `calls`: answered calls; `cached`: replies from the cache; `retries`: repeated calls;
-    `failures`: calls without a reply, by kind. `prompt_tokens`, `output_tokens` (including
-    thoughts): of calls that reported them. `cost_usd`: of calls with a known price; None if no call
-    was priced; `unpriced`: paid calls without a known price, so that the cost is a lower bound."""
+    sides."""
 
     criterion: str
+    """Its name, or USER_SIMULATOR."""
     model: str
+    """As it is configured."""
     calls: Count = 0
+    """Answered calls."""
     cached: Count = 0
+    """Replies from the cache."""
     retries: Count = 0
+    """Repeated calls."""
     prompt_tokens: Sum = 0
+    """Of calls that reported them."""
     output_tokens: Sum = 0
+    """The same, including thoughts."""
     cost_usd: Dollars | None = None
+    """Of calls with a known price; None if no call was priced."""
     unpriced: Count = 0
+    """Paid calls without a known price, so that the cost is a lower bound."""
     failures: Mapping[str, Count] = field(default_factory=dict)
+    """Calls without a reply, by kind."""
 
 
 def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
     """The sum of all uses; its cost is None only if no call was priced."""
     costs = [use.cost_usd for use in uses if use.cost_usd is not None]
-    kinds = sorted({kind for use in uses for kind in use.failures})
+    failures: Counter[str] = Counter()
+    for use in uses:
+        failures.update(use.failures)
     sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
     return JudgeUse(
         criterion=criterion,
         model=model,
         **{name: sum(getattr(use, name) for use in uses) for name in sums},
         cost_usd=sum(costs) if costs else None,
-        failures={kind: sum(use.failures.get(kind, 0) for use in uses) for kind in kinds},
+        failures=dict(sorted(failures.items())),
     )
 
 
@@ -99,21 +113,25 @@ class LoadedTool:
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """Each with type and default, by name."""
 
 
 @frozen_dataclass
 class LoadedAgent:
-    """One of the loaded agents; fields that it does not set are "". `kind`: its class. `settings`:
-    its own and its model's, as JSON."""
+    """One of the loaded agents; fields that it does not set are ""."""
 
     name: str
     kind: str = ""
+    """Its class, such as `LlmAgent`."""
     model: str = ""
     description: str = ""
     instruction: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Its own and its model's, as JSON."""
     tools: Mapping[str, LoadedTool] = field(default_factory=dict)
+    """By name."""
     sub_agents: tuple[str, ...] = ()
+    """Their names."""
 
 
 @frozen_dataclass
@@ -123,20 +141,22 @@ class AgentDescription:
     content. Each is empty if unknown."""
 
     agents: tuple[LoadedAgent, ...] = ()
+    """The agents as loaded; only google-adk reports them."""
     packages: Mapping[str, str] = field(default_factory=dict)
+    """The packages in its Python by name, with their versions."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """Its files by path, with 12 hex digits over the content."""
 
 
 @frozen_dataclass
 class Inputs:
     """The environment of an agent, and its questions to its checkout with the answers: its trials
-    are valid for every checkout with the same answers.
-
-    `environment`: 16 hex digits of its Python, packages, platform, settings and variables; "" if
-    unknown. `answers`: by question, see `system.inputs`."""
+    are valid for every checkout with the same answers."""
 
     environment: str = ""
+    """16 hex digits of its Python, packages, platform, settings and variables; "" if unknown."""
     answers: Mapping[str, str] = field(default_factory=dict)
+    """By question, see `system.inputs`."""
 
     @property
     def is_known(self) -> bool:
@@ -148,15 +168,18 @@ class Inputs:
 class PlanPart:
     """One of `of` parts of a plan, each measured by a run of its own, or all of them together."""
 
-    index: int = 0  # from 1; 0: all parts, joined
+    index: int = 0
+    """From 1; 0: all parts, joined."""
     of: int
-    # every suite with all its cases; without content if it was read from a file
+    """The number of parts."""
     plan: tuple[Suite, ...] = ()
-    # the index of the part with a case, by the case's key
+    """Every suite with all its cases; without content if it was read from a file."""
     homes: Mapping[CaseKey, int] = field(default_factory=dict)
-    # of the content of all cases
+    """The index of the part with a case, by the case's key."""
     fingerprints: Mapping[CaseKey, str] = field(default_factory=dict)
-    fingerprint: str = ""  # equal for all parts of one plan
+    """Of the content of all cases."""
+    fingerprint: str = ""
+    """Equal for all parts of one plan."""
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"
@@ -164,34 +187,42 @@ class PlanPart:
 
 @frozen_dataclass
 class CriterionVerdict:
-    """One criterion of one case over its repeats.
-
-    `value`: the mean over the repeats that have a score, or None. `values`: one entry per repeat.
-    `kind`: None for informational criteria, which never decide."""
+    """One criterion of one case over its repeats."""
 
     name: str
     kind: VerdictKind | None
+    """None for informational criteria, which never decide."""
     value: float | None
+    """The mean over the repeats that have a score, or None."""
     threshold: float | None
+    """None if it does not decide."""
     values: tuple[float | None, ...] = ()
+    """One entry per repeat."""
     reason: Reason | None = None
+    """Why it has no score; None if it has one."""
     message: Wording = ""
+    """The same in words."""
 
 
-class NonBlocking(enum.StrEnum):
-    """Why a case does not block."""
+class ExemptionKind(enum.StrEnum):
+    """The kinds of reasons why a case does not block."""
 
     ALLOWED = "allowed"  # it also fails on the base (`threshold: new`)
     FLAKY = "flaky"  # it failed, or the agent crashed, and reruns do not confirm it
+    LISTED = "listed"  # evalgate.yml lists it for a while: it is shown, and counted separately
 
 
 @frozen_dataclass
-class Quarantine:
-    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
+class Exemption:
+    """Why a case does not block."""
 
-    owner: str
-    expires: str
+    kind: ExemptionKind
+    owner: str = ""
+    """Of a listed case."""
+    expires: str = ""
+    """The last day of a listed case (`2026-02-01`, UTC)."""
     reason: Wording = ""
+    """Why it is listed; "" if the list does not say it."""
 
 
 @frozen_dataclass
@@ -200,13 +231,16 @@ class CaseVerdict:
     pass."""
 
     suite: str
+    """The key of its suite."""
     case_id: str
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: Wording = ""
-    second_kind: VerdictKind | None = None  # a second kind, less important than `kind`
-    nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None  # shown, never blocks
+    """Why it has this kind, in words; "" for a plain pass."""
+    second_kind: VerdictKind | None = None
+    """A second kind, less important than `kind`."""
+    exemption: Exemption | None = None
+    """Why it does not block; None: it may."""
 
     @property
     def doubtful(self) -> bool:
@@ -219,6 +253,17 @@ class CaseVerdict:
         return self.second_kind is VerdictKind.NOT_MEASURED
 
     @property
+    def is_flaky(self) -> bool:
+        """True if it failed, or its agent crashed, by chance."""
+        return self.exemption is not None and self.exemption.kind is ExemptionKind.FLAKY
+
+    @property
+    def listing(self) -> Exemption | None:
+        """Its exemption if it is listed, and so counted separately, however it ended."""
+        is_listed = self.exemption is not None and self.exemption.kind is ExemptionKind.LISTED
+        return self.exemption if is_listed else None
+
+    @property
     def key(self) -> CaseKey:
         """Its suite and its name."""
         return self.suite, self.case_id
@@ -229,36 +274,48 @@ class Run:
     """All results of one side."""
 
     suites: tuple[Suite, ...]
-    # in the order of suites, cases and repeats, not of execution
     trials: tuple[GradedTrial, ...]
-    # finds a transcript; None if the agent failed or it was not stored
+    """In the order of suites, cases and repeats, not of execution."""
     transcripts: Callable[[TrialKey], Transcript | None]
-    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1  # planned trials of each case
-    # reruns of failed cases; they are in no mean
+    """Finds a transcript; None if the agent failed or it was not stored."""
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    """Planned trials of each case."""
     confirmations: tuple[GradedTrial, ...] = ()
-    truncated: Wording = ""  # the budget that ended the run early, in words
+    """Reruns of failed cases; they are in no mean."""
+    truncated: Wording = ""
+    """The budget that ended the run early, in words."""
     seed: int = 0
-    started_at: str = ""  # ISO 8601, UTC
+    """Of everything random."""
+    started_at: str = ""
+    """ISO 8601, UTC."""
     seconds: Seconds = 0.0
-    complete: bool = True  # False: interrupted; cases without trials were not measured
+    """The wall time of the run."""
+    complete: bool = True
+    """False: interrupted; cases without trials were not measured."""
     commit: str = ""
-    # True: files differed from the commit; None if unknown
+    """Its full SHA; "" if unknown."""
     dirty: bool | None = None
-    # self-reported details, by agent key
+    """True: files differed from the commit; None if unknown."""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # of the content of cases, if known
+    """Self-reported details, by agent key."""
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    judges: tuple[JudgeUse, ...] = ()  # without replies from a journal
-    # by agent key: equal for agents with the same inputs
+    """Of the content of cases, if known."""
+    judges: tuple[JudgeUse, ...] = ()
+    """Without replies from a journal."""
     inputs: Mapping[str, str] = field(default_factory=dict)
+    """By agent key: equal for agents with the same inputs."""
     models: frozenset[str] = frozenset()
-    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)  # by agent key
-    part: PlanPart | None = None  # None: the whole plan
-    # verdicts of earlier runs on their cases, if they still apply; they are final
+    """The models that answered the agents."""
+    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
+    """By agent key."""
+    part: PlanPart | None = None
+    """None: the whole plan."""
     earlier_verdicts: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
-    # the folder in the repository, "" for its top; None if unknown
+    """Verdicts of earlier runs on their cases, if they still apply; they are final."""
     root: str | None = None
-    workflow_run: str = ""  # the writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere
+    """The folder in the repository, "" for its top; None if unknown."""
+    workflow_run: str = ""
+    """The writer: `o/r/actions/runs/99/attempts/1`; "" elsewhere."""
 
     @property
     def all_trials(self) -> tuple[GradedTrial, ...]:

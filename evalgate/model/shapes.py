@@ -71,6 +71,7 @@ def is_deep(value: Any, *, levels: int) -> bool:
 
 
 def _not_deep(value: Any) -> Any:
+    """`value`, if other readers can take it."""
     if is_deep(value, levels=MOST_LEVELS):
         raise PydanticCustomError(
             "wrong_value", f"lists and objects are nested in more than {MOST_LEVELS} levels"

@@ -75,20 +75,21 @@ class Ending(enum.StrEnum):
 
 @frozen_dataclass
 class Transcript:
-    """A complete conversation. `final_state`: None if the driver does not know it.
-
-    `ended_by`: None if the user's turns were scripted, or the ending was not recorded. `isolated`:
-    each turn had its own session. `redacted`: secrets were removed, so the transcript is only for
-    readers: scoring it could give another score. `platform`: the result
-    of the agent's platform, if that led the conversation and judged it; `invocations` may then be
-    unknown, and empty."""
+    """A complete conversation."""
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
+    """None if the driver does not know it."""
     ended_by: Ending | None = None
+    """None if the user's turns were scripted, or the ending was not recorded."""
     isolated: bool = False
+    """True if each turn had its own session."""
     redacted: bool = False
+    """True if secrets were removed, so that the transcript is only for readers: scoring it could
+    give another score."""
     platform: Json | None = None
+    """The result of the agent's platform, if that led the conversation and judged it; `invocations`
+    may then be unknown, and empty."""
 
 
 class FailureKind(enum.StrEnum):
@@ -128,17 +129,19 @@ UNANSWERED = frozenset({FailureKind.UNREACHABLE, FailureKind.UNAUTHORIZED})
 class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
-    `turn` counts from 1 (None: before the first, or after the last). `detail`: the end of the
-    agent's own output (stderr or traceback), without secrets. `retry_after_s`: the wait in seconds
-    that its provider asks for, if any. `trace`: of the failed turn, as in an Invocation."""
+    `turn` counts from 1 (None: before the first, or after the last)."""
 
     kind: FailureKind
     message: str
     turn: int | None = None
     detail: str = ""
+    """The end of the agent's own output (stderr or traceback), without secrets."""
     partial: tuple[Invocation, ...] = ()
+    """The turns before the failure."""
     retry_after_s: float | None = None
+    """The wait in seconds that its provider asks for, if any."""
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    """Of the failed turn, as in an Invocation."""
 
     @property
     def summary(self) -> str:
@@ -173,27 +176,33 @@ def models_of(outcome: Outcome) -> set[str]:
 
 @frozen_dataclass
 class Trial:
-    """One run of one case. `seconds`: the agent's time for its turns, over all attempts."""
+    """One run of one case."""
 
     key: TrialKey
     outcome: Outcome
     seconds: float = 0.0
+    """The agent's time for its turns, over all attempts."""
     attempts: int = 1
+    """The number of times that it was tried."""
     agent: Mapping[str, str] | None = None
+    """What the worker reports of the agent, by name; None if it reported nothing."""
 
 
 @frozen_dataclass
 class TrialView:
-    """Everything that a criterion may see. `expected`: None for scenarios. `repeat`: the trial's
-    name, so that judges are asked again for each repeat. `platform`: the transcript's."""
+    """Everything that a criterion may see."""
 
     case: Case
     actual: tuple[Invocation, ...]
+    """The turns of the conversation."""
     expected: tuple[Invocation, ...] | None
+    """None for scenarios."""
     final_state: Json | None = None
     ended_by: Ending | None = None
     repeat: int | str = 0
+    """The trial's name, so that judges are asked again for each repeat."""
     platform: Json | None = None
+    """See `Transcript.platform`."""
 
     @classmethod
     def of(cls, case: Case, transcript: Transcript, *, repeat: int | str = 0) -> Self:
@@ -240,50 +249,51 @@ class Reason(enum.StrEnum):
 
 @frozen_dataclass
 class Opinion:
-    """The opinion of one sample of a judge (counted from 0) on a finding's subject.
-
-    `label` empty: the reply could not be read; `text` then describes the error. `cached`: the reply
-    comes from the cache."""
+    """The opinion of one sample of a judge (counted from 0) on a finding's subject."""
 
     sample: int
     label: str = ""
+    """Empty if the reply could not be read; `text` then describes the error."""
     text: Wording = ""
+    """The judge's explanation."""
     cached: bool = False
+    """True if the reply comes from the cache."""
 
 
 @frozen_dataclass
 class Finding:
-    """One explanation of a score. `turn` counts from 1; None: the whole conversation.
-
-    `subject`: its subject within the turn, such as a rubric or a sentence; empty: the whole turn.
-    `opinions`: the judge's samples; `spared`: further samples that could not have changed the
-    result."""
+    """One explanation of a score. `turn` counts from 1; None: the whole conversation."""
 
     text: Wording
     turn: int | None = None
     label: str = ""
+    """The judge's answer, such as `valid`."""
     score: float | None = None
+    """The score of its subject, if it has one."""
     subject: Wording = ""
+    """Its subject within the turn, such as a rubric or a sentence; empty: the whole turn."""
     opinions: tuple[Opinion, ...] = ()
+    """The judge's samples."""
     spared: int = 0
+    """Further samples that could not have changed the result."""
 
 
 @frozen_dataclass
 class Score:
-    """A number on the criterion's own scale. `turns`: one value per invocation, None if not
-    evaluated.
-
-    `breakdown`: named parts (token kinds, seconds by phase). `passed`: a custom metric's own
-    verdict on its score; the gate compares scores, and the criterion rejects a score that
-    contradicts this verdict. `lacking`: why a part was not judged and does not count, as in ADK;
-    otherwise there would be no score."""
+    """A number on the criterion's own scale."""
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
     turns: tuple[float | None, ...] = ()
+    """One value per invocation, None if not evaluated."""
     breakdown: Mapping[str, float] = field(default_factory=dict)
+    """Named parts (token kinds, seconds by phase)."""
     findings: tuple[Finding, ...] = ()
     passed: bool | None = None
+    """A custom metric's own verdict on its score; the gate compares scores, and the criterion
+    rejects a score that contradicts this verdict."""
     lacking: Wording = ""
+    """Why a part was not judged and does not count, as in ADK; otherwise there would be no
+    score."""
 
     @property
     def is_number(self) -> bool:
@@ -293,12 +303,12 @@ class Score:
 
 @frozen_dataclass
 class NotEvaluated:
-    """Why there is no score; this is neither 0.0 nor a pass. `turns`, `findings`: partial
-    results."""
+    """Why there is no score; this is neither 0.0 nor a pass."""
 
     reason: Reason
     message: Wording
     turns: tuple[float | None, ...] = ()
+    """Partial results, as in a score."""
     findings: tuple[Finding, ...] = ()
 
 

@@ -232,7 +232,7 @@ class CaseView:
         reruns = self.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
-        if origin and (self.allowed == "" or self.verdict.quarantine):
+        if origin and not self.allowed and self.verdict.exemption:
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
 
@@ -311,7 +311,7 @@ URGENCY = (
     CaseLabel.MIXED,
     CaseLabel.PRE_EXISTING,
     CaseLabel.FLAKY,
-    CaseLabel.QUARANTINED,
+    CaseLabel.LISTED,
 )
 """The failures to show first; other cases keep their place."""
 
@@ -355,7 +355,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             reason = TOLERANCE_PHRASES.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
                 reason = "advisory"
-            elif case.quarantine or case.nonblocking is not None:
+            elif case.exemption is not None:
                 reason = ""
             is_worse = reason == TOLERANCE_PHRASES[VerdictKind.FAIL] and case.key in decisive
             if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
@@ -368,7 +368,7 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     if label not in FAILED_LABELS:
         return ""
     origin = phrase("failure_label", label)
-    if label is CaseLabel.QUARANTINED or compared is None:
+    if label is CaseLabel.LISTED or compared is None:
         return origin
     if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
         status = phrase("unpaired_case", compared.status)

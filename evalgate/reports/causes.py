@@ -30,7 +30,7 @@ STATUSES = (
     CaseLabel.INCONCLUSIVE,
     CaseLabel.MIXED,
     CaseLabel.FLAKY,
-    CaseLabel.QUARANTINED,
+    CaseLabel.LISTED,
     CaseLabel.PRE_EXISTING,
     CaseLabel.FIXED,
     CaseLabel.PASSED,

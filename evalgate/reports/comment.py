@@ -72,7 +72,7 @@ GROUPS = {
     "flaky": (10, 1),
     "inconclusive": (25, 3),
     "not_measured": (10, 1),
-    CaseLabel.QUARANTINED.value: (10, 1),
+    CaseLabel.LISTED.value: (10, 1),
 }
 """The groups of cases that did not pass, and the most to show of each, regardless of room: full
 cases, and turns of each case."""

@@ -255,7 +255,7 @@ def _case_and_traces(
     case has its expectations, the runs of both sides, and the values of its criteria."""
     uses = {use.name: use for use in case.suite.criteria}
     base_values = pairing.means(case.base.trials if case.base else ())
-    quarantine = case.verdict.quarantine
+    exemption = case.verdict.listing
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -272,7 +272,7 @@ def _case_and_traces(
         ),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
-        "quarantine": quarantine and [quarantine.owner, quarantine.expires, quarantine.reason],
+        "exemption": exemption and [exemption.owner, exemption.expires, exemption.reason],
         "past": v.report.past.get(case.key, ()),
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",

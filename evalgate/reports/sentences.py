@@ -19,7 +19,6 @@ from evalgate.model import (
     GateKind,
     GateVerdict,
     Lack,
-    NonBlocking,
     Policy,
     Run,
     SuiteVerdict,
@@ -65,14 +64,14 @@ def with_reasons(
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
     """The sentence for the kind that blocks, else for the gate's own kind."""
-    has_quarantine = any(case.quarantine for case in verdict.cases)
+    has_listed = any(case.listing for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
-        return phrase("nonblocking_run", is_severity or not has_quarantine)
+        return phrase("nonblocking_run", is_severity or not has_listed)
     deciding_cases = _DecidingCases(
-        cases=[case for suite in suites for case in suite.cases if not case.quarantine],
-        noun=phrase("deciding_case", has_quarantine or len(suites) < len(verdict.suites)),
+        cases=[case for suite in suites for case in suite.cases if not case.listing],
+        noun=phrase("deciding_case", has_listed or len(suites) < len(verdict.suites)),
     )
     kind = gate.blocked_by or gate.kind
     names = words.listed(
@@ -98,7 +97,7 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
             return note
         case VerdictKind.NOT_MEASURED:
             partial_count = sum(
-                gate.kind is VerdictKind.FAIL and case.partial and not case.nonblocking
+                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
                 for case in deciding_cases.cases
             )
             return phrase(
@@ -149,21 +148,16 @@ class _DecidingCases:
 
     @property
     def flaky(self) -> int:
-        return sum(case.nonblocking is NonBlocking.FLAKY for case in self.cases)
+        return sum(case.is_flaky for case in self.cases)
 
     @property
     def failed(self) -> list[CaseVerdict]:
-        return [
-            case
-            for case in self.cases
-            if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY
-        ]
+        return [case for case in self.cases if case.kind is VerdictKind.FAIL and not case.is_flaky]
 
     @property
     def unmeasured(self) -> int:
         return sum(
-            case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None
-            for case in self.cases
+            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in self.cases
         )
 
     @property

@@ -272,9 +272,7 @@ def _beside_base(
         return (), ""
     text = ""
     if case.is_simulated:
-        difference = divergence.compare(
-            base, head, hears_calls=case.suite.simulator.include_function_calls
-        )
+        difference = divergence(base, head, hears_calls=case.suite.simulator.include_function_calls)
         text = _divergence(difference, len(base), len(head))
         # later turns of the same number are no longer comparable
         if difference is not None and difference.users is not None:

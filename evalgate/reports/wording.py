@@ -17,7 +17,6 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     Lack,
-    NonBlocking,
     Reason,
     Report,
     Score,
@@ -56,7 +55,7 @@ COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
     CaseLabel.FLAKY,
-    CaseLabel.QUARANTINED,
+    CaseLabel.LISTED,
     CaseLabel.INCONCLUSIVE,
     CaseLabel.NOT_MEASURED,
 )
@@ -255,32 +254,30 @@ NOTICE_NAMES = 5
 
 def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, str]]:
     """Messages for every reader, beside the verdict, each with a title: of a provider's change, and
-    of quarantined cases and their results. Names are between backticks."""
+    of listed cases and their results. Names are between backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield phrase("drift_title"), f"{problem.message}. {problem.hint}"
-    quarantined = [
-        (case, case.verdict.quarantine) for case in cases if case.verdict.quarantine is not None
+    listed_cases = [
+        (case, case.verdict.listing) for case in cases if case.verdict.listing is not None
     ]
-    if quarantined:
+    if listed_cases:
         names = (
             phrase(
-                "quarantined_case",
+                "listed_case",
                 plain.quoted(case.case_id),
                 case.kind,
-                plain.quoted(quarantine.owner),
-                quarantine.expires,
+                plain.quoted(exemption.owner),
+                exemption.expires,
             )
-            for case, quarantine in quarantined
+            for case, exemption in listed_cases
         )
-        title = phrase("quarantined_title", len(quarantined))
+        title = phrase("listed_title", len(listed_cases))
         yield title, f"{words.listed(names, limit=NOTICE_NAMES)}."
-    messages = [
-        problem.message for problem in report.problems if problem.code in labels.QUARANTINE_CODES
-    ]
+    messages = [problem.message for problem in report.problems if problem.code in labels.LIST_CODES]
     if messages:
-        text = phrase("quarantine", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
-        yield phrase("quarantine_title"), text
+        text = phrase("list_problems", messages[:NOTICE_NAMES], len(messages) - NOTICE_NAMES)
+        yield phrase("list_title"), text
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:
@@ -291,7 +288,7 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
     if comparison.base_failed or any(row.lack is Lack.BASE_FAILED for row in comparison.criteria):
         return phrase("step_failed_base") if report.verdict.blocks else ""
     failures = _failures(report)
-    are_flaky = all(case.nonblocking is NonBlocking.FLAKY for case in failures)
+    are_flaky = all(case.is_flaky for case in failures)
     if failures and are_flaky and not report.verdict.blocks:
         return phrase("step_flaky", placement)
     return phrase("step_past" if comparison.is_past else "step_unscored")
@@ -299,11 +296,7 @@ def _inconclusive_step(report: Report, placement: Placement) -> str:
 
 def _failures(report: Report) -> list[CaseVerdict]:
     """The cases that failed, or crashed by accident."""
-    return [
-        case
-        for case in report.verdict.cases
-        if case.kind is VerdictKind.FAIL or case.nonblocking is NonBlocking.FLAKY
-    ]
+    return [case for case in report.verdict.cases if case.kind is VerdictKind.FAIL or case.is_flaky]
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
@@ -311,9 +304,7 @@ def _pass_step(report: Report, placement: Placement) -> str:
     if not failures:
         return phrase("step_no_baseline") if report.compared.no_agent else ""
     deciding_failures = [case for case in failures if report.policy.blocks(case.key)]
-    confirmed_keys = {
-        case.key for case in deciding_failures if case.nonblocking is not NonBlocking.FLAKY
-    }
+    confirmed_keys = {case.key for case in deciding_failures if not case.is_flaky}
     if not deciding_failures:
         return phrase("step_nonblocking_failures", placement)
     if not confirmed_keys:
@@ -358,8 +349,8 @@ def _fail_step(report: Report, placement: Placement) -> str:
 def _not_measured_step(report: Report, placement: Placement) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(case.quarantine for case in report.verdict.cases):
-            return phrase("step_all_quarantined")
+        if any(case.listing for case in report.verdict.cases):
+            return phrase("step_all_listed")
         return phrase("step_advisory", placement)
     is_unmeasured = any(
         gate.gate is GateKind.THRESHOLD and VerdictKind.NOT_MEASURED in (gate.kind, gate.blocked_by)

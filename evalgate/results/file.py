@@ -39,7 +39,6 @@ from evalgate.model import (
     Outcome,
     PlanPart,
     Purpose,
-    Quarantine,
     Report,
     Run,
     SimulatorUse,
@@ -163,6 +162,14 @@ class ShardEntry(Entry):
     fingerprint: str = described("Equal for shards that can be merged.")
 
 
+class Quarantine(Entry):
+    """Why a case does not block for a while: its owner, and the last day (`2026-02-01`, UTC)."""
+
+    owner: str
+    expires: str
+    reason: str = ""
+
+
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -220,7 +227,7 @@ class VerdictEntry(Entry):
     )
 
 
-@fields_of(CaseComparison, name="CaseComparison")
+@fields_of(CaseComparison, without={"listed"}, name="CaseComparison")
 class ComparedCaseEntry(Entry):  # noqa: D101 - the noun's
     __doc__ = CaseComparison.__doc__
 
@@ -364,13 +371,13 @@ def _file_head(
             ComparisonEntry,
             comparison,
             cases=[
-                shapes.entry_of(ComparedCaseEntry, case)
+                shapes.entry_of(ComparedCaseEntry, case, quarantined=case.listed)
                 for case in comparison.cases
                 if case.head is None
                 or case.head != case.base
                 or case.status is not CaseStatus.PAIRED
                 or case.mixed
-                or case.quarantined
+                or case.listed
                 or case.origin is not None
             ],
         ),
@@ -388,12 +395,10 @@ def _open_list(fields: JsonObject, name: str) -> str:
     return f'{shapes.encode(fields).decode()[:-1]},"{name}":['
 
 
-_QUARANTINE = TypeAdapter(Quarantine | None)
-
-
 def _case_line(
     case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
 ) -> str:
+    """One case of a suite as a line, without defaults."""
     fields: JsonObject = {
         **_case_head(case),
         "fingerprint": run.fingerprints.get(verdict.key) or fingerprints.of_case(case),
@@ -401,8 +406,9 @@ def _case_line(
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "label": "" if label is CaseLabel.PASSED else label.value,
-        "quarantined": verdict.quarantine is not None,
-        "quarantine": _QUARANTINE.dump_python(verdict.quarantine, exclude_defaults=True),
+        "quarantined": verdict.listing is not None,
+        "quarantine": verdict.listing
+        and shapes.written(shapes.entry_of(Quarantine, verdict.listing)),
         "shard": run.part.homes.get(verdict.key) if run.part and not run.is_part else None,
         "trials": trials,
     }
@@ -411,11 +417,13 @@ def _case_line(
 
 
 def _case_head(case: Case) -> JsonObject:
+    """The fields of a case with or without results."""
     line = case.place.line if case.place else None
     return {"case_id": case.case_id, "line": line, "criteria": sorted(case.criteria or ())}
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
+    """A trial with its outcome as it was written."""
     entry = shapes.entry_of(
         TrialEntry,
         trial,
@@ -451,6 +459,7 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
 
 
 def _shard(shard: PlanPart, report: Report) -> Entry:
+    """The shard with the complete plan."""
     plan = [
         PlannedSuite.model_construct(
             **_suite_fields(suite, report),
@@ -469,6 +478,7 @@ def _shard(shard: PlanPart, report: Report) -> Entry:
 
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
+    """A criterion with its fingerprint and its judge's calibration."""
     calibrations = (
         _judged(judged)
         for judged in report.judged
@@ -485,6 +495,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
 
 
 def _judged(judged: JudgedCriterion) -> Any:
+    """The calibration of a criterion's judge."""
     calibration = judged.calibration
     if calibration is None:
         return JudgedEntry.model_construct(judge=judged.judge)
@@ -501,7 +512,7 @@ def merge(mappings: Iterable[Mapping[Any, T]]) -> dict[Any, T]:
     merged: dict[Any, T] = {}
     for mapping in mappings:
         for key, value in mapping.items():
-            if key not in merged or not merged[key]:
+            if not merged.get(key):
                 merged[key] = value
     return merged
 
@@ -546,23 +557,26 @@ class StoredOutcomes:
 
 @frozen_dataclass
 class Stored:
-    """A results.json that was read: its run, its outcomes, and its other contents.
-
-    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be
-    reused. `comparison`: as its run had it, without `base`; values computed from runs must be
-    computed again. `edits`: the change's edits to
-    its own gate. `problems`: about the evaluation files and the inputs. `file`: its path."""
+    """A results.json that was read: its run, its outcomes, and its other contents."""
 
     run: Run
     outcomes: StoredOutcomes
     version: str
+    """The version of evalgate that wrote it."""
     criteria: Mapping[tuple[str, str], str]
+    """Fingerprint of a criterion by suite key and name; grades with an equal one can be reused."""
     deviations: Deviations = OURS
+    """The rules by which it decided."""
     comparison: Comparison | None = None
+    """As its run had it, without `base`; values computed from runs must be computed again."""
     edits: Edits = field(default_factory=Edits)
+    """The change's edits to its own gate."""
     problems: tuple[Problem, ...] = ()
+    """Remarks about the evaluation files and the inputs."""
     file: str = ""
-    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)  # its run's own verdicts
+    """Its path."""
+    entries: Mapping[CaseKey, CaseEntry] = field(default_factory=dict)
+    """Its cases, with their run's own verdicts."""
 
     def with_run(self, **fields: Any) -> Stored:
         """The same with other fields of its run."""
@@ -638,53 +652,12 @@ def parse(raw: Any, place: Place) -> Stored:
         ) from error
 
 
-def _trial_entries(results_file: Any) -> Iterator[tuple[TrialKey, TrialEntry]]:
-    for suite in results_file.suites:
-        for case in suite.cases:
-            for trial in case.trials:
-                key = TrialKey(
-                    suite=suite.suite,
-                    case_id=case.case_id,
-                    purpose=trial.purpose,
-                    number=trial.number,
-                )
-                yield key, trial
-
-
 def _stored(results_file: Any, *, file: str) -> Stored:
     """The content of a checked ResultsFile. `file`: its name, for messages."""
-    entries = list(_trial_entries(results_file))
-    trials = [
-        shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
-        for key, trial in entries
-    ]
-    raw_outcomes = {key: trial.outcome for key, trial in entries if trial.outcome is not None}
-    agents = {
-        address: shapes.parse_agents(details)
-        for address, details in results_file.agent_details.items()
-    }
-    outcomes = StoredOutcomes(raw_outcomes, agents)
-    suites = tuple(_suite(suite) for suite in results_file.suites)
-    agent_entries = {
-        suite.agent.key: entry.agent
-        for suite, entry in zip(suites, results_file.suites, strict=True)
-    }
     case_entries = {
         (suite.suite, case.case_id): case for suite in results_file.suites for case in suite.cases
     }
-    run = shapes.restored(
-        Run,
-        results_file,
-        suites=suites,
-        trials=tuple(trial for trial in trials if trial.key.is_first),
-        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
-        transcripts=outcomes.find,
-        models=frozenset(results_file.models),
-        agents={key: agent.about for key, agent in agent_entries.items()},
-        inputs={key: agent.inputs for key, agent in agent_entries.items()},
-        fingerprints={key: case.fingerprint for key, case in case_entries.items()},
-        part=_part(results_file, case_entries),
-    )
+    run, outcomes = _run(results_file, case_entries)
     comparison = results_file.comparison
     return Stored(
         run=run,
@@ -700,7 +673,10 @@ def _stored(results_file: Any, *, file: str) -> Stored:
         and shapes.restored(
             Comparison,
             comparison,
-            cases=tuple(shapes.restored(CaseComparison, case) for case in comparison.cases),
+            cases=tuple(
+                shapes.restored(CaseComparison, case, listed=case.quarantined)
+                for case in comparison.cases
+            ),
         ),
         edits=results_file.edits,
         problems=tuple(results_file.problems),
@@ -709,7 +685,55 @@ def _stored(results_file: Any, *, file: str) -> Stored:
     )
 
 
+def _run(
+    results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]
+) -> tuple[Run, StoredOutcomes]:
+    """The run of a checked ResultsFile, and the outcomes that its transcripts are read from."""
+    entries = [
+        (
+            TrialKey(
+                suite=suite.suite, case_id=case.case_id, purpose=trial.purpose, number=trial.number
+            ),
+            trial,
+        )
+        for suite in results_file.suites
+        for case in suite.cases
+        for trial in case.trials
+    ]
+    trials = [
+        shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome))
+        for key, trial in entries
+    ]
+    outcomes = StoredOutcomes(
+        {key: trial.outcome for key, trial in entries if trial.outcome is not None},
+        {
+            address: shapes.parse_agents(details)
+            for address, details in results_file.agent_details.items()
+        },
+    )
+    suites = tuple(_suite(suite) for suite in results_file.suites)
+    agents = {
+        suite.agent.key: entry.agent
+        for suite, entry in zip(suites, results_file.suites, strict=True)
+    }
+    run = shapes.restored(
+        Run,
+        results_file,
+        suites=suites,
+        trials=tuple(trial for trial in trials if trial.key.is_first),
+        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
+        transcripts=outcomes.find,
+        models=frozenset(results_file.models),
+        agents={key: agent.about for key, agent in agents.items()},
+        inputs={key: agent.inputs for key, agent in agents.items()},
+        fingerprints={key: case.fingerprint for key, case in case_entries.items()},
+        part=_part(results_file, case_entries),
+    )
+    return run, outcomes
+
+
 def _failure(outcome: JsonObject | None) -> AgentFailure | None:
+    """The failure in an outcome as it was written; None for a conversation."""
     if outcome is None or outcome.get("kind") == "transcript":
         return None
     parsed_outcome: Outcome = shapes.parse_outcome(outcome, agents_seen={})
@@ -717,6 +741,7 @@ def _failure(outcome: JsonObject | None) -> AgentFailure | None:
 
 
 def _suite(suite: Any) -> Suite:
+    """The suite of an entry, also of one without cases."""
     return Suite(
         key=suite.suite,
         eval_set=EvalSet(
@@ -734,6 +759,7 @@ def _suite(suite: Any) -> Suite:
 
 
 def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
+    """The case of an entry; without its content if the entry has none."""
     place = Place(suite, case.line)
     criteria = frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
@@ -750,6 +776,7 @@ def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
 
 
 def _part(results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]) -> PlanPart | None:
+    """The shard of the file, or the shards that it was merged from."""
     shard_entry = results_file.shard
     if shard_entry is None:
         homes = {key: case.shard for key, case in case_entries.items() if case.shard}

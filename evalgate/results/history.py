@@ -22,7 +22,7 @@ from evalgate import errors
 from evalgate.comparison import pairing, purse
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Place, Problem, UnavailableError
+from evalgate.errors import ConfigError, EvalgateError, Place, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
@@ -70,18 +70,19 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @frozen_dataclass
 class PastRun:
-    """A run of the base branch. `number` counts all runs ever; `at`: ISO 8601, UTC; `means`: by
-    criterion.
-
-    `agent`: equal for the same agents in the same environment, "" if unknown. `drift`: the drift
-    found when this run was added."""
+    """A run of the base branch."""
 
     number: Count
+    """It counts all runs ever."""
     commit: str
     at: str
+    """ISO 8601, UTC."""
     means: Mapping[str, Mean] = field(default_factory=dict)
+    """The mean of each criterion."""
     agent: str = ""
+    """Equal for the same agents in the same environment, "" if unknown."""
     drift: Drift | None = None
+    """The drift found when this run was added."""
 
 
 class PastOutcome(NamedTuple):
@@ -96,16 +97,15 @@ class PastOutcome(NamedTuple):
 
 @frozen_dataclass
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content or its criteria last changed.
-
-    `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and
-    equal deciding criteria, thresholds included. Outcomes with different fingerprints are never
-    counted together."""
+    """Outcomes of a case, oldest first, since its content or its criteria last changed."""
 
     suite: str
     case_id: str
     question: str = ""
+    """Equal for equal content of the case."""
     fingerprint: str
+    """Equal for an equal question and equal deciding criteria, thresholds included. Outcomes with
+    different fingerprints are never counted together."""
     outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
 
 
@@ -114,6 +114,7 @@ class PastRuns:
     """The last runs of the base branch, oldest first, and the outcomes of their cases."""
 
     runs: tuple[PastRun, ...] = ()
+    """The oldest first."""
     cases: tuple[CaseHistory, ...] = ()
 
     def by_case(self) -> dict[CaseKey, CaseHistory]:
@@ -126,25 +127,24 @@ class PastRuns:
 
 @frozen_dataclass
 class History:
-    """The store's history of base runs, and the place for a finished run.
-
-    `past`: None if unknown: there is no store, or it is unreadable. `problems`: about unreadable
-    parts."""
+    """The store's history of base runs, and the place for a finished run."""
 
     settings: Settings
     context: Context
-    head: str = ""  # the checked-out commit when it was opened
+    head: str = ""
+    """The checked-out commit when it was opened."""
     store: BaselineFolder | None = None
+    """None if there is no store, or it cannot be used."""
     past: PastRuns | None = None
+    """None if unknown: there is no store, or it is unreadable."""
     problems: tuple[Problem, ...] = ()
+    """About unreadable parts."""
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
-        return (
-            ()
-            if self.settings.is_part
-            else trends(self.past or PastRuns(), pairing.means(run.trials))
-        )
+        if self.past is None or self.settings.is_part:
+            return ()
+        return trends(self.past, pairing.means(run.trials))
 
     def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
         """The earlier outcomes of each case, oldest first: in the last base runs, or in runs that
@@ -257,6 +257,7 @@ def open_history(settings: Settings, context: Context) -> History:
 
 
 def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
+    """An outcome of a base run for readers."""
     kind = VerdictKind.PASS if outcome.passes == outcome.runs else VerdictKind.FAIL
     text = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
     if not outcome.measured:
@@ -275,25 +276,21 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def trends(
-    past: PastRuns, means: Mapping[str, float], *, recent: int = RECENT
-) -> tuple[Trend, ...]:
+def trends(past: PastRuns, means: Mapping[str, float]) -> tuple[Trend, ...]:
     """The trend of each criterion over the last base runs, if at least two of them have it.
 
     `means`: this run's means, in the order of the answer."""
-    runs = past.runs[-recent:]
-    candidates = [
+    runs = past.runs[-RECENT:]
+    return tuple(
         Trend(
             criterion=name,
             means=tuple(run.means.get(name) for run in runs),
             current=mean,
-            since=runs[0].at if runs else "",
-            until=runs[-1].at if runs else "",
+            since=runs[0].at,
+            until=runs[-1].at,
         )
         for name, mean in means.items()
-    ]
-    return tuple(
-        trend for trend in candidates if sum(mean is not None for mean in trend.means) >= 2
+        if sum(name in run.means for run in runs) >= 2
     )
 
 
@@ -428,7 +425,7 @@ def _compare_windows(
 
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Results older than this are ignored: the provider changed then. None if it did not."""
-    drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
+    drifts = [run.drift for run in (past.runs if past else ()) if run.drift]
     return moment(drifts[-1].since) if drifts else None
 
 
@@ -546,9 +543,10 @@ _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
 
 
 class RunName(NamedTuple):
-    """The name of a stored run; the order is that of time. `stamp`: `20260102T030405Z`."""
+    """The name of a stored run; the order is that of time."""
 
     stamp: str
+    """Such as `20260102T030405Z`."""
     commit: str
 
     @property
@@ -671,6 +669,7 @@ class BaselineFolder:
         return errors.unavailable(f"cannot use the folder of base results {self._folder}")
 
     def _runs(self) -> list[RunName]:
+        """The names of the stored runs, oldest first."""
         try:
             return parse_names(path.name for path in (self._folder / RUNS).iterdir())
         except FileNotFoundError:
@@ -678,6 +677,7 @@ class BaselineFolder:
 
     @contextmanager
     def _write_lock(self) -> Iterator[None]:
+        """One writer at a time."""
         lock = os.open(
             self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
         )
@@ -719,16 +719,14 @@ def find(
             place = Place(f"{run.commit[:12]} in the {store.name}")
             try:
                 stored = results_file.parse(results_file.parse_json(content, place), place)
-                stored_commit = stored.run.commit
-                if stored_commit and stored_commit != run.commit:
-                    reason = f"they are of {stored_commit[:12]}"
-                elif has_conversation(stored.run):
+                commit = stored.run.commit
+                if commit not in ("", run.commit):
+                    raise ConfigError(f"they are of {commit[:12]}")
+                if has_conversation(stored.run):
                     return distance, run, stored
-                else:
-                    reason = "the agent failed in every run"
+                raise ConfigError("the agent failed in every run")
             except EvalgateError as error:
-                reason = error.message
-            say(f"the results of {place} were skipped: {reason}")
+                say(f"the results of {place} were skipped: {error.message}")
     except EvalgateError as error:
         say(f"the {store.name} was not used: {error.message}")
     return None
@@ -759,9 +757,10 @@ def aged(
     `notes`."""
     measured_time = moment(origin.measured_at)
     most_days = settings.max_baseline_age
+    all_notes = [*notes]
     age_days = None
     if measured_time != NEVER:
         age_days = max(0.0, (context.moment - measured_time).total_seconds() / DAY_S)
-    is_old = age_days is not None and age_days > most_days
-    age_notes = [Sentence("base_results_old", age_days, most_days)] if is_old else []
-    return origin.with_notes((*age_notes, *notes), age_days=age_days)
+        if age_days > most_days:
+            all_notes.insert(0, Sentence("base_results_old", age_days, most_days))
+    return origin.with_notes(all_notes, age_days=age_days)

@@ -28,7 +28,6 @@ from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 from . import output, shapes
 
 VERSION = 2
-_FINISHED = {"finished": True}
 _READ_BYTES = 8192  # most lines are shorter
 
 
@@ -87,10 +86,11 @@ class Journal:
             if path.stat().st_size:
                 journal._writer.truncate()
             journal._append({"journal": VERSION, **about})
-        except (OSError, UnavailableError) as error:
+        except OSError as error:
             journal.close()
-            if isinstance(error, OSError):
-                raise not_written(path, error) from error
+            raise not_written(path, error) from error
+        except UnavailableError:
+            journal.close()
             raise
         return journal
 
@@ -272,7 +272,7 @@ class Journal:
 
     def finish(self) -> None:
         """Mark the run as completed: it cannot be continued. Raises UnavailableError."""
-        self._append({"journal": VERSION, **_FINISHED})
+        self._append({"journal": VERSION, "finished": True})
 
     def close(self) -> None:
         """Close the file; it can no longer be read or written."""
@@ -291,6 +291,7 @@ class Journal:
     # --- the file --------------------------------------------------------------------------------
 
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
+        """Keep agents before the first trial that refers to them."""
         # the lock is held until it is written: no other thread's trial may precede the line that it
         # refers to
         with self._lock:
@@ -301,8 +302,7 @@ class Journal:
                 )
                 self._append({"agents": address, **fields})
                 self._agents_written.add(address)
-                agents = shapes.parse_agents(fields["details"])
-                self._agents[address] = agents
+                self._agents[address] = shapes.parse_agents(fields["details"])
 
     def _without_secrets(
         self, fields: JsonObject, parse: Callable[[JsonObject], object]
@@ -362,6 +362,7 @@ class Journal:
         return line
 
     def _read(self, place: _Line) -> JsonObject:
+        """The content of a trial's line."""
         document: JsonObject = _parsed(self._line(place))
         return document
 
@@ -394,6 +395,7 @@ class Journal:
         return True
 
     def _add_trial_line(self, place: _Line, line: JsonObject) -> None:
+        """Add a trial to the index. Raises an error if what it needs is damaged."""
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
             # the line of its agents is damaged: instructions are part of the trial
@@ -408,6 +410,7 @@ class Journal:
             self._trials[str(line["trial"])] = place
 
     def _add_inputs_line(self, line: JsonObject) -> None:
+        """Add an agent's answers."""
         agent = str(line["inputs"])
         environment = str(line["environment"])
         answers = line["answers"]
@@ -525,6 +528,7 @@ def not_written(path: Path, error: OSError) -> UnavailableError:
 
 
 def _changed(path: Path) -> UnavailableError:
+    """The error for a journal that somebody else writes to."""
     return UnavailableError(
         f"the journal {path} was changed during the run, by the agent or by another program",
         hint=f"Keep other programs out of {path.parent}, or set `output` to another folder. --resume recovers intact "
@@ -553,6 +557,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _value(content: bytes) -> JsonObject | None:
+    """The JSON object of a line; None if it is damaged."""
     try:
         document = _parsed(content)
     except (ValueError, RecursionError):

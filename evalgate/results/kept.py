@@ -142,7 +142,7 @@ def write(
         problems = (*problems, *link_problems)
     problem = output.write_file(folder / ABOUT, [run.model_dump_json(exclude_defaults=True) + "\n"])
     _remove_old([run, *earlier])
-    return files, (*problems, *([problem] if problem is not None else ()))
+    return files, (*problems, *filter(None, [problem]))
 
 
 def _kept_run(
@@ -180,6 +180,7 @@ def _kept_run(
 
 
 def _make_folder(root: Path, commit: str, moment: datetime) -> Path:
+    """A new folder for a run. Raises OSError."""
     output.make_folder(root / RUNS)
     name = f"{moment.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
     for number in range(1, 1000):

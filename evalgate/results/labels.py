@@ -11,7 +11,6 @@ from evalgate.model import (
     CaseKey,
     CaseVerdict,
     FailureOrigin,
-    NonBlocking,
     Report,
     VerdictKind,
 )
@@ -30,7 +29,7 @@ class CaseLabel(enum.StrEnum):
     NO_BASE = "no_base"  # it fails, and the base's outcome is unknown
     NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured
     FLAKY = "flaky"  # it failed, and reruns did not confirm it: it does not block
-    QUARANTINED = "quarantined"  # it does not decide
+    LISTED = "quarantined"  # it does not decide
     INCONCLUSIVE = "inconclusive"  # a budget ended before it ran
     NOT_MEASURED = "not_measured"
 
@@ -54,26 +53,32 @@ FAILURES = (
 )
 """The labels of failed cases, without unstable ones."""
 
-UNSTABLE = (CaseLabel.FLAKY, CaseLabel.QUARANTINED)
+UNSTABLE = (CaseLabel.FLAKY, CaseLabel.LISTED)
 """The labels of cases whose runs differ."""
 
 
-QUARANTINE_CODES = frozenset(
-    f"quarantine-{kind}" for kind in ("expires", "expired", "too-long", "broken", "changed-case")
+LIST_CODES = frozenset(
+    {
+        "quarantine-expires",
+        "quarantine-expired",
+        "quarantine-too-long",
+        "quarantine-broken",
+        "quarantine-changed-case",
+    }
 )
 """Codes of problems with entries of `quarantine` and their cases."""
 
 
 def label(case: CaseVerdict, compared: CaseComparison | None = None) -> CaseLabel:
     """The label of a case; `compared`: its comparison, if there is a base."""
-    if case.quarantine:
-        return CaseLabel.QUARANTINED
+    if case.listing:
+        return CaseLabel.LISTED
+    if case.is_flaky:
+        return CaseLabel.FLAKY
     match case.kind:
         case VerdictKind.PASS:
             is_fixed = compared is not None and compared.fixed
             return CaseLabel.FIXED if is_fixed else CaseLabel.PASSED
-        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.nonblocking is NonBlocking.FLAKY:
-            return CaseLabel.FLAKY
         case VerdictKind.FAIL:
             origin = None if compared is None else compared.origin
             return CaseLabel.FAILED if origin is None else OF_ORIGIN[origin]

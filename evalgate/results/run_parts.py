@@ -24,7 +24,6 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     Edits,
-    GradedTrial,
     JudgeUse,
     PlanPart,
     Run,
@@ -121,22 +120,16 @@ def divide(
     usable_durations = {
         key: seconds
         for key in keys
-        if (seconds := durations.get(key)) is not None and math.isfinite(seconds) and seconds > 0
+        if (seconds := durations.get(key, 0.0)) > 0 and math.isfinite(seconds)
     }
     median_s = statistics.median(usable_durations.values()) if usable_durations else 1.0
     lengths = {key: usable_durations.get(key, median_s) for key in keys}
     shards = [(0.0, 0, index) for index in range(1, of + 1)]
     homes: dict[CaseKey, int] = {}
-    for key in sorted(
-        lengths,
-        key=lambda key: (
-            -lengths[key],
-            digest_of("\0".join(key)),
-        ),
-    ):
-        busy_s, count, index = heapq.heappop(shards)
+    for key in sorted(lengths, key=lambda key: (-lengths[key], digest_of("\0".join(key)))):
+        busy_s, count, index = shards[0]
         homes[key] = index
-        heapq.heappush(shards, (busy_s + lengths[key], count + 1, index))
+        heapq.heapreplace(shards, (busy_s + lengths[key], count + 1, index))
     return homes
 
 
@@ -334,15 +327,6 @@ def join(parts: Sequence[Stored]) -> Stored:
     )
 
 
-def _ordered_trials(runs: Iterable[Run], shard: PlanPart) -> tuple[GradedTrial, ...]:
-    """The trials of all shards, in the order of the plan."""
-    ranks = {key: rank for rank, key in enumerate(shard.homes)}
-    trials = (trial for run in runs for trial in run.trials)
-    return tuple(
-        sorted(trials, key=lambda trial: (ranks.get(trial.key.case, len(ranks)), trial.key))
-    )
-
-
 def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
@@ -354,9 +338,16 @@ def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -
         for suite in shard.plan
     )
     states = {run.dirty for run in runs}
+    # trials in the order of the plan
+    ranks = {key: rank for rank, key in enumerate(shard.homes)}
     return Run(
         suites=suites,
-        trials=_ordered_trials(runs, shard),
+        trials=tuple(
+            sorted(
+                (trial for run in runs for trial in run.trials),
+                key=lambda trial: (ranks.get(trial.key.case, len(ranks)), trial.key),
+            )
+        ),
         confirmations=tuple(
             sorted(
                 (trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key
@@ -378,7 +369,7 @@ def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -
         fingerprints=dict(shard.fingerprints) | merge(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
-        part=PlanPart(of=shard.of, homes=dict(shard.homes)) if shard.of > 1 else None,
+        part=PlanPart(of=shard.of, homes=shard.homes) if shard.of > 1 else None,
     )
 
 
@@ -435,17 +426,21 @@ def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
 
 
 def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
+    """The base of all shards, with the oldest of their results."""
     sources = {origin.source for origin in origins}
-    ages = [origin.age_days for origin in origins if origin.age_days is not None]
-    distances = [origin.distance for origin in origins if origin.distance is not None]
-    times = [origin.measured_at for origin in origins if origin.measured_at]
     return BaseOrigin(
         source=sources.pop() if len(sources) == 1 else BaseSource.MIXED,
         commit=next((origin.commit for origin in origins if origin.commit), ""),
         found_by=next((origin.found_by for origin in origins if origin.found_by), ""),
-        measured_at=min(times, default=""),
-        age_days=max(ages, default=None),
-        distance=max(distances, default=None),
+        measured_at=min(
+            (origin.measured_at for origin in origins if origin.measured_at), default=""
+        ),
+        age_days=max(
+            (origin.age_days for origin in origins if origin.age_days is not None), default=None
+        ),
+        distance=max(
+            (origin.distance for origin in origins if origin.distance is not None), default=None
+        ),
         reused=sum(origin.reused for origin in origins),
         run=sum(origin.run for origin in origins),
         notes=tuple(dict.fromkeys(note for origin in origins for note in origin.notes)),
@@ -461,7 +456,7 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     present_indexes = {part_of(part).index for part in parts}
     for index in range(1, shard.of + 1):
         if index not in present_indexes:
-            lost_cases = words.counted(sum(home == index for home in shard.homes.values()), "case")
+            lost_cases = words.counted([*shard.homes.values()].count(index), "case")
             yield errors.warning(
                 "shard-missing",
                 f"shard {index}/{shard.of} has no results: {lost_cases} not measured",

@@ -97,6 +97,7 @@ def fields_of(
 
 
 def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The default of a noun's field in an entry."""
     if field.default_factory is not dataclasses.MISSING:
         return Field(default_factory=field.default_factory)
     if field.default is not dataclasses.MISSING:
@@ -126,6 +127,7 @@ def restored(noun: type[Noun], entry: Entry, **extra_fields: Any) -> Noun:
 
 @functools.cache
 def _shared_fields(noun: Any, shape: type[Entry]) -> Collection[str]:
+    """The names of the fields that both have."""
     return {field.name for field in dataclasses.fields(noun)} & shape.model_fields.keys()
 
 
@@ -149,6 +151,7 @@ def encode(document: Any) -> bytes:
 
 
 def _text_of(sentence: Any) -> str:
+    """A sentence as text; other values are no JSON."""
     if isinstance(sentence, Sentence):
         return str(sentence)
     raise TypeError(f"no JSON: {type(sentence).__name__}")
@@ -174,6 +177,7 @@ def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...]
 
 
 def _kind_of_grade(grade: Any) -> str:
+    """The tag of a grade, or of its JSON."""
     has_reason = "reason" in grade if isinstance(grade, dict) else isinstance(grade, NotEvaluated)
     return "not_evaluated" if has_reason else "score"
 
@@ -383,6 +387,7 @@ def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
 
 
 def _add_to_table(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable) -> str:
+    """The address of the agents in the table; "" if there are none."""
     if not agents:
         return ""
     key = fingerprints.digest(agents_json(agents))

@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from datetime import datetime
@@ -140,6 +140,8 @@ class Checkout:
     """True if files differ from the commit; None if unknown."""
     part: PlanPart | None = None
     """The part of a plan in `suites`, with its own agents in the plan; None: the whole plan."""
+    repeats: int | None = None
+    """Of stored results that stand in for all runs; None: as many as are planned."""
     stored_agents: Mapping[str, tuple[Mapping[str, str], AgentDescription | None]] = field(
         default_factory=dict
     )
@@ -203,11 +205,6 @@ class Side:
             if key.is_first and key.suite in self.shared
         }
         return self.graded | shared_trials
-
-    @property
-    def first_trials(self) -> Iterator[GradedTrial]:
-        """The results without those of reruns."""
-        return (trial for key, trial in self.results.items() if key.is_first)
 
     @property
     def reused_since(self) -> str:
@@ -532,33 +529,26 @@ class Session:
         """The use of judges so far."""
         return () if self._panel is None else self._panel.uses()
 
-    def first_keys(self, side: Side, *, repeats: int | None = None) -> list[TrialKey]:
-        """The first runs of a side, in the order of suites, cases and repeats. `repeats`: of each
-        case; None: as many as were planned."""
+    def first_keys(self, side: Side) -> list[TrialKey]:
+        """The first runs of a side, in the order of suites, cases and repeats."""
         return [
             TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites
             for case in suite.cases
             if (suite.key, case.case_id) not in side.checkout.skipped
-            for number in range(self._repeats if repeats is None else repeats)
+            for number in range(side.checkout.repeats or self._repeats)
         ]
 
-    def run(
-        self,
-        side: Side,
-        *,
-        trials: Mapping[TrialKey, GradedTrial] | None = None,
-        repeats: int | None = None,
-    ) -> Run:
+    def run(self, side: Side, trials: Mapping[TrialKey, GradedTrial] | None = None) -> Run:
         """The results of a side so far. `trials`: its first runs and reruns, with the marks that
-        only the gate knows; None: as they were graded. `repeats`: see `first_keys`."""
+        only the gate knows; None: as they were graded."""
         graded = side.results if trials is None else trials
-        keys = self.first_keys(side, repeats=repeats)
+        keys = self.first_keys(side)
         return Run(
             suites=side.suites,
             trials=tuple(graded[key] for key in keys if key in graded),
             transcripts=side.journal.find,
-            repeats=self._repeats if repeats is None else repeats,
+            repeats=side.checkout.repeats or self._repeats,
             confirmations=tuple(graded[key] for key in sorted(graded) if not key.is_first),
             truncated=self.budget.truncated,
             seed=self.settings.seed,

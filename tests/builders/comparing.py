@@ -26,13 +26,14 @@ from evalgate.model import (
     ComparedCases,
     Comparison,
     CriterionComparison,
+    Exemption,
+    ExemptionKind,
     FailureOrigin,
     GradedTrial,
     Links,
     Need,
     Policy,
     Purpose,
-    Quarantine,
     Report,
     Run,
     Scale,
@@ -74,8 +75,10 @@ def beside(
             dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again))
         )
     if waiting:
-        quarantine = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
-        policy = dataclasses.replace(policy, quarantined=quarantine)
+        quarantine = dict.fromkeys(
+            waiting, Exemption(kind=ExemptionKind.LISTED, owner="@maria", expires="2026-02-01")
+        )
+        policy = dataclasses.replace(policy, exemptions=quarantine)
     sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {})
     comparison = failures.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, **more)

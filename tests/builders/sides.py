@@ -34,6 +34,8 @@ from evalgate.model import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    Exemption,
+    ExemptionKind,
     FailureKind,
     GateVerdict,
     Grade,
@@ -42,7 +44,6 @@ from evalgate.model import (
     NotEvaluated,
     Policy,
     Purpose,
-    Quarantine,
     Reason,
     Run,
     Scale,
@@ -183,9 +184,9 @@ def compare(text: str, **more: object) -> Comparison:
 
 def quarantining(*numbers: int, policy: Policy | None = None) -> Policy:
     """The policy with these cases of `SUITE` quarantined."""
-    quarantine = Quarantine(owner="@maria", expires="2026-02-01")
+    quarantine = Exemption(kind=ExemptionKind.LISTED, owner="@maria", expires="2026-02-01")
     keys = ((SUITE, f"c{number}") for number in numbers)
-    return dataclasses.replace(policy or Policy(), quarantined=dict.fromkeys(keys, quarantine))
+    return dataclasses.replace(policy or Policy(), exemptions=dict.fromkeys(keys, quarantine))
 
 
 def decide(head: Run, comparison: Comparison | None, policy: Policy) -> Verdict:

@@ -16,15 +16,15 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 470_300,
-    "tokens_per_statement": 10.8,
+    "tokens": 470_290,
+    "tokens_per_statement": 10.7,
     "odd_names_per_1000": 10,
     "modules": 262,  # with seven wings, programs and mended requirements
     "value_classes": 349,  # a run by what started it, whom it tells, how its agents are opened
     "over_8_fields": 24,
     "doubled_class_names": 4,
     "words": 1343,  # functions are named by what they do
-    "replace": 121,
+    "replace": 119,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }

@@ -625,7 +625,7 @@
       const several = data.runs.head.length > 1 || data.runs.base.length > 1;
       return html`<div class=${'of-' + row.kind}>${top}
         ${data.difference && html`<p id="difference" dir="auto" tabindex=${data.difference.length > 120 ? 0 : undefined}><${Coded} text=${data.difference} /></p>`}
-        ${data.quarantine && html`<p>${row.status[0].toUpperCase() + row.status.slice(1)}: ${seen(data.quarantine[0])}, until ${seen(data.quarantine[1])}${data.quarantine[2] ? html`: <bdi>${seen(data.quarantine[2])}</bdi>` : ''}</p>`}
+        ${data.exemption && html`<p>${row.status[0].toUpperCase() + row.status.slice(1)}: ${seen(data.exemption[0])}, until ${seen(data.exemption[1])}${data.exemption[2] ? html`: <bdi>${seen(data.exemption[2])}</bdi>` : ''}</p>`}
         ${would && html`<p class=${would}><b class="badge">${SIGNS[would]} would ${would === 'pass' ? 'pass' : would === 'fail' ? 'fail' : 'not be measured'}</b> with the thresholds that you try</p>`}
         <p class="chips"><${Chips} criteria=${data.criteria} both=${data.runs.base.length > 0} />${several && html`<${Runs} side="Head" runs=${data.runs.head} chosen=${picked.head} pick=${at => set({head: at})} />${
           data.runs.base.length > 0 && html`<${Runs} side="Base" runs=${data.runs.base} chosen=${picked.base} pick=${at => set({base: at})} />`}`}</p>

@@ -289,7 +289,7 @@ def _gate_file(root: Path, agent: str, folder: Path) -> str:
     configuration = yaml.safe_load(paths[0].read_text("utf-8")) if paths else {}
     agents = [{"driver": PythonDriver.name, "call": agent, "python": sys.executable}]
     new_file = folder / "evalgate.yml"
-    own = {"agents": agents, "quarantine": [], "pass-rate": 1.0}
+    own = {"agents": agents, **gate_file.STRICT}
     new_file.write_text(yaml.safe_dump({"concurrency": 1, **(configuration or {}), **own}), "utf-8")
     return str(new_file)
 

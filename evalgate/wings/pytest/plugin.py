@@ -204,10 +204,8 @@ def item_outcomes(
             text = reports.render_case(report, case.key)
             is_failure = case.kind is VerdictKind.FAIL
             outcome = FAILED if is_failure else NOT_MEASURED
-            if (
-                case.nonblocking
-                or case.quarantine
-                or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS))
+            if case.exemption or (
+                is_failure and (suite.advisory or suite.kind is VerdictKind.PASS)
             ):
                 outcome = NOT_BLOCKING
             yield item.nodeid, [outcome, text]

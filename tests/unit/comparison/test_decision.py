@@ -409,7 +409,7 @@ def test_quarantined_cases_do_not_decide() -> None:
     verdict = decide("FF/PP " + "PP/PP " * 4, policy=sides.quarantining(0))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith("All 4 deciding cases passed.")
-    assert [case.quarantine is not None for case in verdict.suites[0].cases] == [
+    assert [case.listing is not None for case in verdict.suites[0].cases] == [
         True,
         False,
         False,

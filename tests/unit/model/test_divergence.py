@@ -57,7 +57,7 @@ def test_where_they_part(
     base: list[str], head: list[str], hears_calls: bool, found: tuple[int | None, int | None] | None
 ) -> None:
     expected = None if found is None else Divergence(answers=found[0], users=found[1])
-    assert divergence.compare(talk(*base), talk(*head), hears_calls=hears_calls) == expected
+    assert divergence(talk(*base), talk(*head), hears_calls=hears_calls) == expected
 
 
 def test_thoughts_and_the_way_an_answer_is_written_down_are_not_heard() -> None:
@@ -68,7 +68,7 @@ def test_thoughts_and_the_way_an_answer_is_written_down_are_not_heard() -> None:
         final_response=said,
         events=(Event(author="agent", content=said),),
     )
-    assert divergence.compare([plain], [told], hears_calls=True) is None
+    assert divergence([plain], [told], hears_calls=True) is None
 
 
 def test_words_before_the_answer_are_heard() -> None:
@@ -78,7 +78,7 @@ def test_words_before_the_answer_are_heard() -> None:
         final_response=plain.final_response,
         events=(Event(author="agent", content=build.text("Let me see.")),),
     )
-    assert divergence.compare([plain], [told], hears_calls=False) == Divergence(answers=1)
+    assert divergence([plain], [told], hears_calls=False) == Divergence(answers=1)
 
 
 @pytest.mark.parametrize(("hears_calls", "found"), [(True, Divergence(answers=1)), (False, None)])
@@ -99,7 +99,7 @@ def test_what_a_tool_gave_is_heard_with_the_calls(
         )
         for chf in (1, 2)
     )
-    assert divergence.compare([base], [head], hears_calls=hears_calls) == found
+    assert divergence([base], [head], hears_calls=hears_calls) == found
 
 
 turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": ".join), max_size=5)
@@ -109,8 +109,8 @@ turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": 
 def test_they_part_alike_from_either_side_and_never_within_what_is_equal(
     base: list[str], head: list[str]
 ) -> None:
-    found = divergence.compare(talk(*base), talk(*head), hears_calls=False)
-    assert found == divergence.compare(talk(*head), talk(*base), hears_calls=False)
+    found = divergence(talk(*base), talk(*head), hears_calls=False)
+    assert found == divergence(talk(*head), talk(*base), hears_calls=False)
     equal = next(
         (at for at, pair in enumerate(zip(base, head, strict=False)) if pair[0] != pair[1]), None
     )

@@ -22,6 +22,8 @@ from evalgate.model import (
     Content,
     Ending,
     Event,
+    Exemption,
+    ExemptionKind,
     FailureKind,
     Finding,
     GradedTrial,
@@ -29,7 +31,6 @@ from evalgate.model import (
     NotEvaluated,
     Opinion,
     Purpose,
-    Quarantine,
     Reason,
     Report,
     Rubric,
@@ -222,10 +223,12 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
             )
         )
         kept.append(made)
-    held = texts.some(lambda: Quarantine(owner=texts(), expires=texts(), reason=texts()))
+    held = texts.some(
+        lambda: Exemption(kind=ExemptionKind.LISTED, owner=texts(), expires=texts(), reason=texts())
+    )
     verdicts = tuple(
         dataclasses.replace(
-            own, cases=tuple(dataclasses.replace(each, quarantine=held) for each in own.cases)
+            own, cases=tuple(dataclasses.replace(each, exemption=held) for each in own.cases)
         )
         for own in report.verdict.suites
     )

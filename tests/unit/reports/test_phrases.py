@@ -33,8 +33,7 @@ ROWS: dict[str, Iterable[enum.Enum | str]] = {
     "kind_word": VerdictKind,
     "kind_ending": VerdictKind,
     "label_word": CaseLabel,
-    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED}
-    - {CaseLabel.FAILED},
+    "failure_label": {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.LISTED} - {CaseLabel.FAILED},
     "change_word": Change,
     "reason_words": Reason,
     "question": GateKind,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import exemptions
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -71,21 +71,21 @@ SUITE = Suite(
 @pytest.mark.parametrize(
     ("until", "counts", "code"),
     [
-        ("2026-01-09", False, baseline_rules.EXPIRED),
-        ("2026-01-10", True, baseline_rules.EXPIRES),  # the last day counts
-        ("2026-01-17", True, baseline_rules.EXPIRES),
+        ("2026-01-09", False, exemptions.EXPIRED),
+        ("2026-01-10", True, exemptions.EXPIRES),  # the last day counts
+        ("2026-01-17", True, exemptions.EXPIRES),
         ("2026-01-18", True, ""),
         ("2026-04-10", True, ""),
-        ("2026-04-11", False, baseline_rules.TOO_LONG),
+        ("2026-04-11", False, exemptions.TOO_LONG),
     ],
 )
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
     book = RuleBook(policy=Policy())
     rules = Rules(settings=settings, suites=(SUITE,), books=(book,)).on(TODAY)
-    found = rules.policy.quarantined
+    found = rules.policy.exemptions
     assert set(found) == ({("a.json", "x")} if counts else set())
-    problems = list(baseline_rules.lint_quarantine(settings, (SUITE,), TODAY))
+    problems = list(exemptions.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)
     assert all(problem.place is not None and problem.place.line == 2 for problem in problems)
 
@@ -103,7 +103,7 @@ def test_an_entry_of_no_case(
     tmp_path: Path, case: str, paths: tuple[str, ...], hint: str | None
 ) -> None:
     settings = read(tmp_path, ENTRY.replace("a.json:x", case)).model_copy(update={"paths": paths})
-    problems = list(baseline_rules.lint_quarantine(settings, (SUITE,), TODAY))
+    problems = list(exemptions.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == ["quarantine-unknown-case"] * (
         hint is not None
     )
