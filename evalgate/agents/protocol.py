@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.formats import adk_shapes, agents_cli
+from evalgate.formats import FORMATS, Dialect, adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
     AgentDescription,
@@ -439,7 +439,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
         return {
             **message,
             "metric": dict(use.options),
-            "instance": agents_cli.instance_json(evidence),
+            "instance": FORMATS[Dialect.AGENTS_CLI].instance(evidence),
         }
     expected = evidence.expected
     scenario = evidence.case.scenario

@@ -6,7 +6,6 @@ from __future__ import annotations
 from evalgate.extensions import Table
 from evalgate.model import CriterionUse, Need
 from . import (
-    agents_cli,
     base,
     custom_metric,
     final_response_match_v2,
@@ -18,7 +17,6 @@ from . import (
     rubric_based,
     tool_trajectory,
     user_simulation,
-    vertex,
 )
 from .base import Criterion, CriterionServices, CriterionSpec
 
@@ -33,8 +31,6 @@ CRITERIA: Table[CriterionSpec] = Table(
         final_response_match_v2.SPEC,
         *rubric_based.SPECS,
         hallucinations_v1.SPEC,
-        *vertex.SPECS,
-        *agents_cli.SPECS,
         *user_simulation.SPECS,
         *informational.SPECS,
     ),

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
-from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView
+from evalgate.model import CriterionUse, Grade, Need, Rubric, Scale, TrialView
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
 from evalgate.values import frozen_dataclass
@@ -43,11 +43,13 @@ class Verdicts:
 
     `labels`: the possible words, True for a yes. `prompt_version`: the version of the question.
     `unit`: the part of a turn that a verdict is about (`rubric`, `sentence`); empty: the whole
-    turn. `is_of_conversation`: verdicts are about the conversation."""
+    turn. `rubrics`: those of the criterion itself. `is_of_conversation`: verdicts are about the
+    conversation."""
 
     labels: Mapping[str, bool]
     prompt_version: str
     unit: str = ""
+    rubrics: tuple[Rubric, ...] = ()
     is_of_conversation: bool = False
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.base import MetricRunner
-from evalgate.formats import agents_cli
+from evalgate.formats import FORMATS, Dialect
 from evalgate.model import (
     CriterionUse,
     Grade,
@@ -33,8 +33,8 @@ def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None
     another direction of better. If the driver runs no metrics, there is no score."""
     if run_metric is None:
         return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
-    takes_response = use.options.get("takes") == "instance"
-    if takes_response and not (view.actual and agents_cli.response_of(view.actual[-1])):
+    takes_instance = use.options.get("takes") == "instance"
+    if takes_instance and "response" not in FORMATS[Dialect.AGENTS_CLI].instance(view):
         return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
     code = use.code or ""
     score = run_metric(code, use, view)

@@ -422,7 +422,8 @@ class CriteriaFinder:
                 )
             else:
                 if formats.kind_of(text, file=path) is FileKind.DATASET_CONFIG:
-                    reading = formats.parse_dataset_config(text, file=path, read=self.tree.read)
+                    dataset = formats.FORMATS[formats.Dialect.AGENTS_CLI]
+                    reading = dataset.read_criteria(text, file=path, read=self.tree.read)
                 else:
                     reading = formats.parse_criteria(text, file=path)
                 self._found[path] = self._check(reading, Place(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .agents_cli_config import parse_dataset_config
 from .base import FORMATS
 from .criteria_file import parse_criteria
 from .eval_set import parse_eval_set
@@ -20,6 +19,5 @@ __all__ = [
     "FileKind",
     "kind_of",
     "parse_criteria",
-    "parse_dataset_config",
     "parse_eval_set",
 ]

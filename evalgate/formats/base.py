@@ -4,15 +4,26 @@ name."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from evalgate.config.settings import Settings
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 from evalgate.extensions import Table
-from evalgate.model import AgentUse, Case, CriterionUse, EvalSet, JudgedCriterion, Suite, Transcript
-from .json_source import Problems
+from evalgate.model import (
+    AgentUse,
+    Case,
+    CriterionUse,
+    EvalSet,
+    JudgedCriterion,
+    Suite,
+    Transcript,
+    TrialView,
+)
+from evalgate.values import JsonObject
+from .json_source import Problems, Spot
+from .kind import CriteriaReading
 
 
 class SearchedTree(Protocol):
@@ -95,6 +106,27 @@ class Format:
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """The differences of two versions of a case, in words; None for cases of other formats."""
         return None
+
+    # --- cases and metrics in files of a dialect with the row's name (`kind.Dialect`) ---
+
+    def read_case(
+        self, raw: Any, spot: Spot, *, place: Place | None = None, recorded: bool = False
+    ) -> Case | None:
+        """The case at `spot`; None, with a problem, if it is invalid.
+
+        `recorded`: read the agent's recorded answer instead of the expected one."""
+        return None
+
+    def read_criteria(
+        self, text: str, *, file: str, read: Callable[[str], bytes | Problem] | None = None
+    ) -> CriteriaReading:
+        """Read the file of the metrics. `read`: reads another file of the repository."""
+        return CriteriaReading()
+
+    def instance(self, view: TrialView) -> JsonObject:
+        """The input of a metric's `evaluate(instance)`: the case as written, and the run. Without
+        an answer, it has no `response`."""
+        return {}
 
     # --- recorded conversations ---
 

@@ -16,10 +16,11 @@ from evalgate.model import Case, EvalSet, Invocation
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
 from evalgate.values import JsonObject
-from . import adk_shapes, agents_cli, json_source, repair
+from . import adk_shapes, json_source, repair
 from .adk_shapes import EvalCaseWire, InvocationWire
+from .base import FORMATS
 from .json_source import Path, Problems, Spot, described
-from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys
+from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys, is_dataset_case
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
@@ -66,7 +67,7 @@ class _Cases:
         place = self._problems.place_at(offset)
         is_first = path[-1] == 0
         in_list = len(path) == 1
-        is_dataset = agents_cli.is_dataset_case(raw)
+        is_dataset = is_dataset_case(raw)
         if is_first:  # a duplicate key starts over: the last one counts
             self.cases.clear()
             self._by_id.clear()
@@ -79,7 +80,8 @@ class _Cases:
         spot = Spot(self._problems, path)
         if not in_list or self.dialect is Dialect.AGENTS_CLI:
             is_dataset = is_dataset or (in_list and isinstance(raw, dict))
-            read_case = agents_cli.read_case if is_dataset else repair.read_case
+            dataset = FORMATS[Dialect.AGENTS_CLI]
+            read_case = dataset.read_case if is_dataset else repair.read_case
             case = read_case(raw, spot, place=place)
         elif self.dialect is Dialect.FLAT_LIST:
             turn = spot.validated(InvocationWire, repair.OLD_TURN.read(raw, spot))

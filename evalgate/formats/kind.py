@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection
 from posixpath import basename
+from typing import Any
 
 from evalgate.errors import Problem
 from evalgate.model import CriterionUse, EvalSet, SimulatorUse
@@ -93,6 +94,14 @@ _OTHER_METRICS = re.compile(r"^(metrics|criteria)\s*:", re.MULTILINE)
 _PROSE_KEYS = re.compile(
     r"^(\s+|\s*-\s+)(prompt_template|prompt|rubric|description)\s*:", re.MULTILINE
 )
+
+
+def is_dataset_case(raw: Any) -> bool:
+    """True if a case belongs to a dataset: it has a dataset's keys and no ADK keys."""
+    if not isinstance(raw, dict):
+        return False
+    keys = {to_snake(key) for key in raw}
+    return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
 def kind_of(text: str, *, file: str) -> FileKind:

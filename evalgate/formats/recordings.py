@@ -17,9 +17,10 @@ from evalgate.model import Case, Invocation, Transcript
 from evalgate.model.shapes import to_fields, to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, frozen_dataclass
-from . import adk_shapes, agents_cli, base, json_source, repair
+from . import adk_shapes, base, json_source, repair
 from .adk_shapes import InvocationWire
 from .json_source import JsonFault, JsonText, Path, Problems, Spot
+from .kind import Dialect, is_dataset_case
 
 Recorded = list[tuple[str, Transcript]]
 _OF_EVENT = frozenset({"author", "content", "text"})
@@ -219,8 +220,8 @@ class _RecordingReader:
     def _case(self, raw: Any, spot: Spot) -> None:
         actual = to_fields(raw).get("actual_conversation")
         case: Case | None
-        if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, spot, recorded=True)
+        if is_dataset_case(raw):
+            case = base.FORMATS[Dialect.AGENTS_CLI].read_case(raw, spot, recorded=True)
         elif isinstance(actual, list):
             turns = [
                 self._invocation(turn, spot.at("actual_conversation", i))

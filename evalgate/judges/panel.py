@@ -23,7 +23,7 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
 from evalgate.model import JudgeUse, NotEvaluated, Reason, Text, Usage, not_evaluated
 from evalgate.model.run import total_of
-from evalgate.values import Log, Sentence, frozen_dataclass, mapped_wording
+from evalgate.values import Log, Sentence, mapped_wording
 from . import JUDGES, models, replay
 from .base import (
     FINAL_KINDS,
@@ -448,8 +448,8 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
         return ()
     if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
         return tuple(range(sample_count, sampled_request.num_samples))
-    counts = (_count(sampled_request, item, samples) for item in sampled_request.items)
-    wave_size = max((_needed(count, remaining_count) for count in counts), default=0)
+    needs = (_needed(*_tally(sampled_request, item, samples)) for item in sampled_request.items)
+    wave_size = max((count for count in needs if count <= remaining_count), default=0)
     return tuple(range(sample_count, sample_count + wave_size))
 
 
@@ -461,64 +461,54 @@ def decide(sampled_request: SampledRequest, samples: Sequence[Sample]) -> VoteRe
     )
     verdicts: dict[str, Vote | NotEvaluated] = {}
     for item in sampled_request.items:
-        count = _count(sampled_request, item, samples)
-        outcome = None if is_void else _outcome(count)
+        outcome = None if is_void else _outcome(*_tally(sampled_request, item, samples))
         votes = (sample.votes.get(item) for sample in samples)
         verdicts[item] = (
-            _lack_of(item, count, samples)
+            _lack_of(item, sampled_request, samples)
             if outcome is None
             else next(vote for vote in votes if vote and vote.passed is outcome)
         )
     return VoteResult(request=sampled_request, items=verdicts, samples=tuple(samples))
 
 
-@frozen_dataclass
-class VoteCount:
-    """The votes on one item so far. `passed_over`: the samples that said nothing about it, even
-    when asked again; `open`: those that could have said, or can still say, either."""
+def _tally(
+    sampled_request: SampledRequest, item: str, samples: Sequence[Sample]
+) -> tuple[int, int, int]:
+    """How many samples said yes to an item, how many no, and how many could have said, or can still
+    say, either."""
+    votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
+    outcomes = [vote.passed for vote in votes if vote is not None]
+    unknown_count = sampled_request.num_samples - len(votes)
+    unknown_count += _passed_over(sampled_request, item, samples)
+    return outcomes.count(True), outcomes.count(False), unknown_count
 
-    positives: int
-    negatives: int
-    passed_over: int
-    open: int
 
-
-def _needed(count: VoteCount, remaining_count: int) -> int:
-    """The fewest further samples that decide the item; 0 if it is decided, or can no longer be
-    decided."""
-    if _outcome(count) is not None:
+def _passed_over(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]) -> int:
+    """How many samples said nothing about an item, even when asked again."""
+    if sampled_request.again is None or not sampled_request.deviations.item_forgotten:
         return 0
-    for added in range(1, remaining_count + 1):
-        open_votes = count.open - added
-        can_win = count.positives + added > count.negatives + open_votes
-        can_lose = count.negatives + added >= count.positives + open_votes
-        if can_win or can_lose:
-            return added
-    return 0
+    return sum(sample.failure is None and item not in sample.votes for sample in samples)
 
 
-def _outcome(count: VoteCount) -> bool | None:
-    if count.positives > count.negatives + count.open:
+def _needed(positives: int, negatives: int, open_votes: int) -> int:
+    """The fewest further samples that decide an item; 0 if it is decided. More than there are if it
+    can no longer be decided."""
+    if _outcome(positives, negatives, open_votes) is not None:
+        return 0
+    to_win = (negatives + open_votes - positives) // 2 + 1
+    to_lose = (positives + open_votes - negatives + 1) // 2
+    return min(to_win, to_lose)
+
+
+def _outcome(positives: int, negatives: int, open_votes: int) -> bool | None:
+    if positives > negatives + open_votes:
         return True
-    if count.negatives and count.negatives >= count.positives + count.open:
+    if negatives and negatives >= positives + open_votes:
         return False
     return None
 
 
-def _count(sampled_request: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
-    votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
-    outcomes = [vote.passed for vote in votes if vote is not None]
-    is_asked_again = sampled_request.again is not None and sampled_request.deviations.item_forgotten
-    passed_over = votes.count(None) if is_asked_again else 0
-    return VoteCount(
-        positives=outcomes.count(True),
-        negatives=outcomes.count(False),
-        passed_over=passed_over,
-        open=passed_over + sampled_request.num_samples - len(votes),
-    )
-
-
-def _lack_of(item: str, count: VoteCount, samples: Sequence[Sample]) -> NotEvaluated:
+def _lack_of(item: str, sampled_request: SampledRequest, samples: Sequence[Sample]) -> NotEvaluated:
     """Why an item is undecided."""
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
@@ -532,8 +522,9 @@ def _lack_of(item: str, count: VoteCount, samples: Sequence[Sample]) -> NotEvalu
         return not_evaluated(reason, "samples_failed", len(failures), len(samples), cause.message)
     if not samples:
         return not_evaluated(Reason.JUDGE_UNAVAILABLE, "judge_not_asked")
+    passed_over = _passed_over(sampled_request, item, samples)
     return not_evaluated(
-        Reason.JUDGE_UNREADABLE, "samples_unreadable", count.passed_over, len(samples), item
+        Reason.JUDGE_UNREADABLE, "samples_unreadable", passed_over, len(samples), item
     )
 
 

@@ -28,7 +28,7 @@ from evalgate.model.deviations import under
 ROOT = Path(__file__).parents[2]
 SPECS = [*criteria.CRITERIA.values(), criteria.CUSTOM]
 NAMES = [spec.name for spec in SPECS]
-SHARED = {"__init__", "base", "judged", "judges", "rubrics", "vertex_service"}
+SHARED = {"__init__", "base", "judged", "judges", "rubrics"}
 """What files of the family share."""
 
 

@@ -9,12 +9,13 @@ import pytest
 from evalgate import formats
 from evalgate.errors import Severity
 from evalgate.formats import Dialect, FileKind
+from evalgate.wings.google_cloud.eval_config import parse_eval_config
 
 PAGE = (Path(__file__).parents[2] / "docs/formats.md").read_text(encoding="utf-8")
 READERS = {
     **dict.fromkeys(formats.CASE_FILES, formats.parse_eval_set),
     FileKind.OTHER: formats.parse_criteria,
-    FileKind.DATASET_CONFIG: formats.parse_dataset_config,
+    FileKind.DATASET_CONFIG: parse_eval_config,
 }
 
 SMALLEST = {

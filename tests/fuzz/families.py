@@ -26,13 +26,10 @@ from evalgate.criteria import (
     final_response_match_v2,
     hallucinations_v1,
     rubrics,
-    vertex,
-    vertex_service,
 )
 from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import (
-    agents_cli_config,
     criteria_file,
     eval_set,
     fingerprints,
@@ -64,6 +61,7 @@ from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
 from evalgate.wings.ces.shapes import LOCAL_APP, content_of
+from evalgate.wings.google_cloud import criteria as google_criteria, eval_config, service
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
@@ -279,7 +277,7 @@ def _read_config(data: bytes) -> None:
     text = _text(data, "test_config.json")
     for reading in (
         criteria_file.parse_criteria(text, file="test_config.json"),
-        agents_cli_config.parse_dataset_config(text, file="eval_config.yaml"),
+        eval_config.parse_eval_config(text, file="eval_config.yaml"),
     ):
         for use in reading.criteria:
             spec = criteria.pick(use.name)
@@ -452,7 +450,7 @@ _SENTENCES = ("Apples are red.", "They are round and red and round.")
 _ANSWER = "Apples are red. They are round and red and round. verdict: valid"
 _QUESTIONS = (
     final_response_match_v2.ask_match(request="", answer=_ANSWER, reference=""),
-    vertex.ask_coherence(request="", answer=_ANSWER),
+    google_criteria.ask_coherence(request="", answer=_ANSWER),
     rubrics.ask_rubrics(rubrics.Subject.CONVERSATION, {"answer": _ANSWER}, _RUBRICS),
     hallucinations_v1.render_validation({"answer": _ANSWER}, _SENTENCES),
 )
@@ -465,7 +463,7 @@ def _read_reply(data: bytes) -> None:
     hallucinations_v1.parse_split(text, " ".join(_SENTENCES))
     hallucinations_v1.parse_split(f"<sentence>{text}</sentence>", text[:20_000])
     generate.parse(text)
-    vertex_service.parse(text)
+    service.parse(text)
     with suppress(ValueError):
         replay.parse_entry(text)
 

@@ -14,6 +14,7 @@ from evalgate import formats
 from evalgate.errors import Severity
 from evalgate.formats import EvalSetReading, FileKind, recordings
 from evalgate.text import plain
+from evalgate.wings.google_cloud.eval_config import parse_eval_config
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -113,7 +114,7 @@ def read(row: dict[str, str]):
     if row["file"].endswith(RESULTS):
         return recordings.parse_recordings(text, file=row["file"])
     if kind is FileKind.DATASET_CONFIG:
-        return formats.parse_dataset_config(text, file=row["file"])
+        return parse_eval_config(text, file=row["file"])
     parse = formats.parse_criteria if row["file"].endswith(CRITERIA) else formats.parse_eval_set
     return parse(text, file=row["file"])
 

@@ -15,9 +15,11 @@ from builders import evaluation_service
 from builders.evaluation_service import EvaluationService
 
 from evalgate import formats
-from evalgate.formats import adk_shapes, agents_cli, repair
+from evalgate.formats import adk_shapes, repair
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import AgentDetails, Score, TrialView
+from evalgate.wings.google_cloud import datasets
+from evalgate.wings.google_cloud.eval_config import parse_eval_config
 from evalgate.worker import metrics as worker_metrics
 
 pytestmark = pytest.mark.parity
@@ -103,7 +105,7 @@ def function_result(source: str, view: TrialView) -> dict[str, Any]:
     message = {
         "code": "e.yaml:m",
         "metric": {"source": source, "file": "e.yaml"},
-        "instance": agents_cli.instance_json(view),
+        "instance": datasets.instance_json(view),
     }
     return asyncio.run(worker_metrics.run(message, ""))
 
@@ -182,7 +184,7 @@ def test_the_service_gets_the_same_request(
     theirs = [body for _, _, body in service.seen]
     service.seen.clear()
     config = f"metrics_to_run: {json.dumps(built_in)}"
-    uses = formats.parse_dataset_config(config, file="e.yaml").criteria
+    uses = parse_eval_config(config, file="e.yaml").criteria
     environment = service.environment(tmp_path)
     grades = [
         evaluation_service.grade(use, view_of(case, events), environment)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from pydantic import Field
 
 from evalgate import criteria, errors
-from evalgate.criteria import judges, vertex
+from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Place, Problem
 from evalgate.formats import adk_shapes, fingerprints
@@ -580,7 +580,7 @@ def rubrics_of(use: CriterionUse, evidence: TrialView) -> tuple[Rubric, ...]:
         *evidence.case.rubrics,
         *(rubric for turn in turns for rubric in turn.rubrics),
     )
-    return (*criterion_rubrics, *vertex.PROPERTIES.get(use.name, ()), *evidence_rubrics)
+    return (*criterion_rubrics, *_spec_of(use)[1].rubrics, *evidence_rubrics)
 
 
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:

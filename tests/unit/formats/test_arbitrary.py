@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from evalgate import formats
 from evalgate.errors import Severity
 from evalgate.text import plain
+from evalgate.wings.google_cloud.eval_config import parse_eval_config
 
 KEYS = st.sampled_from(
     [
@@ -46,7 +47,7 @@ def test_arbitrary_json(value):
     text = json.dumps(value)
     assert is_sound(formats.parse_eval_set(text, file="f.json"))
     assert is_placed(formats.parse_criteria(text, file="f.json"), "f.json")
-    assert is_placed(formats.parse_dataset_config(text, file="f.yaml"), "f.yaml")
+    assert is_placed(parse_eval_config(text, file="f.yaml"), "f.yaml")
     formats.kind_of(text, file="f.test.json")
 
 
@@ -77,7 +78,7 @@ def test_arbitrary_criteria(criteria, metrics):
 def test_arbitrary_text(text):
     assert is_sound(formats.parse_eval_set(text, file="f.json"))
     assert is_placed(formats.parse_criteria(text, file="f.json"), "f.json")
-    assert is_placed(formats.parse_dataset_config(text, file="f.yaml"), "f.yaml")
+    assert is_placed(parse_eval_config(text, file="f.yaml"), "f.yaml")
 
 
 @settings(max_examples=40, deadline=None)

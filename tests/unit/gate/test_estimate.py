@@ -14,7 +14,6 @@ from evalgate.criteria import (
     hallucinations_v1,
     rubrics,
     user_simulation,
-    vertex,
 )
 from evalgate.gate import prepare
 from evalgate.model import (
@@ -34,6 +33,7 @@ from evalgate.model import (
     ToolCall,
 )
 from evalgate.runner import trials
+from evalgate.wings.google_cloud import criteria as google_criteria
 
 NEEDS = {
     "response_match_score": {Need.REFERENCE},
@@ -175,7 +175,7 @@ def test_what_a_run_says_before_it_starts(
         hallucinations_v1.SEGMENT_RULES + hallucinations_v1.SEGMENT_REPLY,
         rubrics._COMMON + rubrics._REPLY,
         user_simulation._RULES + user_simulation._REPLY,
-        vertex._COHERENCE_RULES + vertex._COHERENCE_REPLY,
+        google_criteria._COHERENCE_RULES + google_criteria._COHERENCE_REPLY,
     ],
     ids=lambda question: question[:24],
 )

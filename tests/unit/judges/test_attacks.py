@@ -17,7 +17,6 @@ from evalgate.criteria import (
     hallucinations_v1,
     rubrics,
     user_simulation,
-    vertex,
 )
 from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
@@ -40,6 +39,7 @@ from evalgate.model import (
 )
 from evalgate.simulation.prompt import Script
 from evalgate.wings.author import generate
+from evalgate.wings.google_cloud import criteria as google_criteria
 
 DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
 ATTACKS = {each["name"]: each["text"] for each in json.loads(DATA.read_text("utf-8"))["attacks"]}
@@ -91,8 +91,8 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "validation, context": lambda text: hallucinations_v1.render_validation(
         {"steps": text}, ["x", "y"]
     ),
-    "safety": lambda text: vertex.ask_safety(request="q", answer=text),
-    "coherence": lambda text: vertex.ask_coherence(request="q", answer=text),
+    "safety": lambda text: google_criteria.ask_safety(request="q", answer=text),
+    "coherence": lambda text: google_criteria.ask_coherence(request="q", answer=text),
     "simulated user, answer": lambda text: _played("Ask.", text),
     "simulated user, plan": lambda text: _played(text, "yes"),
     "simulator quality, message": lambda text: _quality(message=text),

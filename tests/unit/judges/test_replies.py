@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
 from evalgate.judges.base import Vote
 from evalgate.judges.prompting import Question
 from evalgate.model import Rubric
+from evalgate.wings.google_cloud import criteria as google_criteria
 
 
 def read(question: Question, text: str) -> Mapping[str, Vote]:
@@ -33,8 +34,8 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     return read(hallucinations_v1.render_validation({}, sentences), text)
 
 
-SAFETY = vertex.ask_safety(request="q", answer="a")
-COHERENCE = vertex.ask_coherence(request="q", answer="a")
+SAFETY = google_criteria.ask_safety(request="q", answer="a")
+COHERENCE = google_criteria.ask_coherence(request="q", answer="a")
 
 
 RUBRICS = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate import errors, formats
+from evalgate import errors
 from evalgate.errors import Place
+from evalgate.wings.google_cloud.eval_config import parse_eval_config
 
 FUNCTION = "  custom_function: |\n    def evaluate(instance):\n        return {'score': 1}\n"
 
@@ -71,7 +72,7 @@ FUNCTION = "  custom_function: |\n    def evaluate(instance):\n        return {'
     ],
 )
 def test_what_is_said(text, code, line, words):
-    reading = formats.parse_dataset_config(text, file="tests/eval_config.yaml", read=_absent)
+    reading = parse_eval_config(text, file="tests/eval_config.yaml", read=_absent)
     problem = next(problem for problem in reading.problems if problem.code == code)
     assert (problem.place.line if problem.place else None) == line
     assert words in problem.message
@@ -88,7 +89,7 @@ def test_what_is_said(text, code, line, words):
 )
 def test_a_misspelled_key_is_said_before_a_run(body, key):
     text = f"metrics_to_run: [b]\ncustom_metrics:\n- name: b\n{body}"
-    reading = formats.parse_dataset_config(text, file="tests/eval_config.yaml", read=_absent)
+    reading = parse_eval_config(text, file="tests/eval_config.yaml", read=_absent)
     assert [problem.message for problem in reading.problems] == (
         [f"`b` has the key `{key}`"] if key else []
     )
@@ -114,7 +115,7 @@ def _absent(path):
 )
 def test_a_metric_becomes_a_criterion(metric, expected):
     text = f"metrics_to_run: [m]\ncustom_metrics:\n- name: m\n  threshold: 3\n{metric}"
-    reading = formats.parse_dataset_config(
+    reading = parse_eval_config(
         text, file="e/eval_config.yaml", read=lambda _: b"def evaluate(instance): return 1"
     )
     assert reading.problems == ()
@@ -136,7 +137,7 @@ def test_a_metric_becomes_a_criterion(metric, expected):
     ],
 )
 def test_built_in_metrics(name, metric, options):
-    (use,) = formats.parse_dataset_config(f"metrics_to_run: [{name}]", file="e.yaml").criteria
+    (use,) = parse_eval_config(f"metrics_to_run: [{name}]", file="e.yaml").criteria
     assert (use.name, use.metric, dict(use.options)) == (name, metric, options)
     assert use.is_compared
 
@@ -160,7 +161,7 @@ def test_built_in_metrics(name, metric, options):
     ],
 )
 def test_a_metric_in_words_is_judged_by_them(text, shown):
-    reading = formats.parse_dataset_config(text, file="e.yaml")
+    reading = parse_eval_config(text, file="e.yaml")
     (use,) = reading.criteria
     assert use.metric == "agents_cli_prompt_metric"
     assert shown in use.options["prompt_template"]
@@ -169,17 +170,17 @@ def test_a_metric_in_words_is_judged_by_them(text, shown):
 
 def test_a_metric_in_words_keeps_its_threshold():
     text = "metrics:\n- name: m\n  description: Be kind.\n  threshold: 0.9\n"
-    (use,) = formats.parse_dataset_config(text, file="e.yaml").criteria
+    (use,) = parse_eval_config(text, file="e.yaml").criteria
     assert (use.threshold, "threshold" in use.options["prompt_template"]) == (0.9, False)
 
 
 def test_without_a_list_all_custom_metrics_run():
-    reading = formats.parse_dataset_config(f"custom_metrics:\n- name: m\n{FUNCTION}", file="e.yaml")
+    reading = parse_eval_config(f"custom_metrics:\n- name: m\n{FUNCTION}", file="e.yaml")
     assert [use.name for use in reading.criteria] == ["m"]
     assert [problem.code for problem in reading.problems] == ["no-metrics-to-run"]
 
 
 def test_the_json_form():
-    reading = formats.parse_dataset_config('{"metrics_to_run": ["safety"]}', file="e.json")
+    reading = parse_eval_config('{"metrics_to_run": ["safety"]}', file="e.json")
     assert [use.name for use in reading.criteria] == ["safety"]
-    assert formats.parse_dataset_config('{"a": ', file="e.json").problems[0].code == "yaml-syntax"
+    assert parse_eval_config('{"a": ', file="e.json").problems[0].code == "yaml-syntax"

@@ -9,26 +9,27 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evalgate.formats import agents_cli
+from evalgate.criteria import judged
+from evalgate.criteria.judged import Inquiry, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
 from evalgate.model import (
     Finding,
     Grade,
     Invocation,
-    NotEvaluated,
     Reason,
     not_evaluated,
     turns,
 )
 from evalgate.model.deviations import OURS
 from evalgate.model.trial import MOST
-from evalgate.values import Json
-from . import judged
-from .judged import Inquiry, JudgedTurn
+from evalgate.values import Json, JsonObject, elements, member
+from . import datasets
 
 MODEL = "vertex_evaluation/"
 VERSION = "1"
+NOTHING = not_evaluated(Reason.NOTHING_RECORDED, "nothing_to_judge")
+"""The grade if nothing was judged."""
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -36,17 +37,10 @@ VERSION = "1"
 
 def ask_metric(metric: str, instance: Json, parameters: Json | None = None) -> Json:
     """The request body for a predefined metric."""
-    spec = {"metricSpecName": metric}
-    return {
-        "instance": instance,
-        "metrics": [
-            {
-                "predefinedMetricSpec": {**spec, "metricSpecParameters": parameters}
-                if parameters
-                else spec
-            }
-        ],
-    }
+    spec: JsonObject = {"metricSpecName": metric}
+    if parameters:
+        spec["metricSpecParameters"] = parameters
+    return {"instance": instance, "metrics": [{"predefinedMetricSpec": spec}]}
 
 
 def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
@@ -73,7 +67,7 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
         {
             "turnIndex": index,
             "turnId": invocation.invocation_id,
-            "events": agents_cli.events_json(invocation, answers="agent"),
+            "events": datasets.events_json(invocation, answers="agent"),
         }
         for index, invocation in enumerate(invocations)
     ]
@@ -104,37 +98,28 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
         raw = json.loads(text)
     except (ValueError, RecursionError):
         return None, ()
-    results = _object(raw).get("metricResults")
-    metric_result = _object(
-        results[0] if isinstance(results, list) and results else _object(raw).get("coherenceResult")
-    )
-    number: Any = metric_result.get("score")
+    results = elements(raw, "metricResults")
+    result = results[0] if results else member(raw, "coherenceResult")
+    number = member(result, "score")
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     score = float(number) if is_number and abs(number) <= MOST else None
-    explanation = (
-        metric_result.get("explanation") or _object(metric_result.get("error")).get("message") or ""
-    )
-    notes = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
-    verdicts = metric_result.get("rubricVerdicts")
-    verdict_list = verdicts if isinstance(verdicts, list) else []
-    return score, (*(_rubric(_object(verdict), turn) for verdict in verdict_list), *notes)
+    explanation = member(result, "explanation") or member(member(result, "error"), "message")
+    findings = [_rubric(verdict, turn) for verdict in elements(result, "rubricVerdicts")]
+    if explanation:
+        findings.append(Finding(text=str(explanation), turn=turn, score=score))
+    return score, tuple(findings)
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _rubric(verdict: Json, turn: int | None) -> Finding:
-    content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
-    subject = _object(content.get("property")).get("description") or ""
-    is_met = bool(verdict.get("verdict"))  # the service omits the field if it is false
-    text = str(verdict.get("reasoning") or "")
+def _rubric(verdict: Any, turn: int | None) -> Finding:
+    content = member(member(verdict, "evaluatedRubric"), "content")
+    subject = member(member(content, "property"), "description")
+    is_met = bool(member(verdict, "verdict"))  # the service omits the field if it is false
     return Finding(
-        text=text,
+        text=str(member(verdict, "reasoning") or ""),
         turn=turn,
         label="yes" if is_met else "no",
         score=float(is_met),
-        subject=str(subject),
+        subject=str(subject or ""),
     )
 
 
@@ -149,7 +134,7 @@ def grade_turns(ask: Inquiry, bodies: Sequence[Json], metric: str) -> Grade:
     has_failed = any(sample.failure for result in results for sample in result.samples)
     deviations = OURS if has_failed else ask.deviations
     mean = turns.mean if deviations.float_dust_judged else turns.running_mean
-    return judged.conclude(judged_turns, nothing=nothing(), deviations=deviations, mean=mean)
+    return judged.conclude(judged_turns, nothing=NOTHING, deviations=deviations, mean=mean)
 
 
 def grade_conversation(
@@ -157,12 +142,7 @@ def grade_conversation(
 ) -> Grade:
     """The score of a conversation, at its last turn."""
     result = ask.panel.vote(ask_service(ask, body, metric))
-    return judged.conclude_conversation(turn_of(result, None), actual, nothing=nothing())
-
-
-def nothing() -> NotEvaluated:
-    """The grade if nothing was judged."""
-    return not_evaluated(Reason.NOTHING_RECORDED, "nothing_to_judge")
+    return judged.conclude_conversation(turn_of(result, None), actual, nothing=NOTHING)
 
 
 def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:

@@ -12,8 +12,8 @@ from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
-from evalgate.formats.agents_cli_config import PROMPT_METRIC
 from evalgate.model import Case, CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
+from evalgate.wings.google_cloud.eval_config import PROMPT_METRIC
 
 CASE = dataclasses.replace(case("a"), extras={"topic": "parcels", "expected": {"route": "x"}})
 TURNS = (turn("hi", answer="yes?"), turn("where is it?", answer="at home"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evalgate.errors import Place, Severity
-from evalgate.formats import agents_cli
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Event, Invocation, Text, ToolCall, TrialView
+from evalgate.wings.google_cloud import datasets
 
 
 def said(*parts, role="model"):
@@ -16,7 +16,7 @@ def said(*parts, role="model"):
 
 def case_of(**fields):
     problems = Problems("", file="d.json")
-    case = agents_cli.read_case(fields, Spot(problems), place=Place(file="d.json"))
+    case = datasets.read_case(fields, Spot(problems), place=Place(file="d.json"))
     assert case is not None
     return case, problems.all()
 
@@ -32,7 +32,7 @@ def test_the_instance_has_the_case_as_written_and_the_run():
         final_response=said(Text(text="ho")),
         events=(call,),
     )
-    instance = agents_cli.instance_json(TrialView(case=case, actual=(turn,), expected=None))
+    instance = datasets.instance_json(TrialView(case=case, actual=(turn,), expected=None))
     answer = {"role": "model", "parts": [{"text": "ho"}]}
     assert instance["prompt"] == PROMPT
     assert instance["response"] == answer
@@ -48,8 +48,8 @@ def test_without_a_text_there_is_no_response():
     call = Event(author="bot", content=said(ToolCall(name="find", args={})))
     turn = Invocation(user_content=said(Text(text="hi"), role="user"), events=(call,))
     view = TrialView(case=case, actual=(turn,), expected=None)
-    assert agents_cli.response_of(turn) is None
-    assert "response" not in agents_cli.instance_json(view)
+    assert datasets.response_of(turn) is None
+    assert "response" not in datasets.instance_json(view)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_without_a_text_there_is_no_response():
 def test_arguments_of_an_expected_call_are_read_or_an_error(call, args):
     problems = Problems("", file="d.json")
     fields = {"id": 7, "prompt": PROMPT, "expected_tool_use": [call]}
-    case = agents_cli.read_case(fields, Spot(problems))
+    case = datasets.read_case(fields, Spot(problems))
     errors = [
         (problem.code, problem.place.json_path if problem.place else "")
         for problem in problems.all()

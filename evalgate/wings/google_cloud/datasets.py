@@ -7,6 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import Place
+from evalgate.formats import adk_shapes, repair
+from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
+from evalgate.formats.base import Format
+from evalgate.formats.json_source import Problems, Spot
+from evalgate.formats.kind import DATASET_KEYS, Dialect, is_dataset_case
 from evalgate.model import (
     Case,
     Content,
@@ -21,10 +26,7 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, elements, member, without
-from . import adk_shapes, repair
-from .adk_shapes import ScenarioWire, SessionInputWire
-from .json_source import Problems, Spot
-from .kind import ADK_CASE_KEYS, DATASET_KEYS
+from . import eval_config
 
 _OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
@@ -37,14 +39,6 @@ _READ = DATASET_KEYS | {
     "session_input",
     "session_inputs",
 }
-
-
-def is_dataset_case(raw: Any) -> bool:
-    """True if a case belongs to a dataset: it has a dataset's keys and no ADK keys."""
-    if not isinstance(raw, dict):
-        return False
-    keys = {to_snake(key) for key in raw}
-    return bool(keys & DATASET_KEYS) and not keys & ADK_CASE_KEYS
 
 
 def read_case(
@@ -234,11 +228,9 @@ def _rubric(raw: JsonObject, *, number: int) -> Rubric:
     text = content
     if isinstance(content, dict):
         rubric_property = content.get("property")
-        text = (
-            rubric_property.get("description")
-            if isinstance(rubric_property, dict)
-            else content.get("text_property", "")
-        )
+        text = content.get("text_property")
+        if isinstance(rubric_property, dict):
+            text = rubric_property.get("description")
     name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"
     kind = raw.get("type")
     return Rubric(rubric_id=str(name), text=str(text or ""), type=str(kind) if kind else None)
@@ -335,3 +327,15 @@ def events_json(turn: Invocation, *, answers: str, with_user: bool = True) -> li
         {"author": author, "content": adk_shapes.content_json(content)}
         for author, content in contents
     ]
+
+
+class AgentsCli(Format):
+    """Datasets and their eval_config.yaml."""
+
+    name = Dialect.AGENTS_CLI
+    read_case = staticmethod(read_case)
+    read_criteria = staticmethod(eval_config.parse_eval_config)
+    instance = staticmethod(instance_json)
+
+
+FORMAT = AgentsCli()

@@ -13,12 +13,12 @@ from posixpath import dirname, isabs, join, normpath
 from typing import Any
 
 from evalgate.errors import Problem
+from evalgate.formats import json_source
+from evalgate.formats.json_source import Problems, Spot, described
+from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, without
-from . import json_source
-from .json_source import Problems, Spot, described
-from .kind import CriteriaReading
+from evalgate.values import JsonObject, frozen_dataclass, without
 
 _LONGEST = 1_000_000  # characters
 _DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
@@ -77,7 +77,7 @@ SERVICE_METRIC = "agents_cli_service_metric"
 PROMPT_METRIC = "agents_cli_prompt_metric"
 
 
-def parse_dataset_config(
+def parse_eval_config(
     text: str, *, file: str, read: Callable[[str], bytes | Problem] | None = None
 ) -> CriteriaReading:
     """Read an eval_config.yaml (or .json). A metric without a threshold is compared with the base.
@@ -104,16 +104,19 @@ def parse_dataset_config(
             message = f"`metrics_to_run` names no metric, so all of `{pool_key}` run"
             hint = "agents-cli runs none without `--metrics`: list their names in `metrics_to_run`"
             spot.warning("no-metrics-to-run", message, hint)
-    uses = [
-        _Metric(name, *pool.get(name, (name_spot, {})), pool_names=pool, file=file, read=read).use()
-        for name, name_spot in names.items()
-    ]
+    uses: list[CriterionUse] = []
+    for name, name_spot in names.items():
+        metric_spot, fields = pool.get(name, (name_spot, {}))
+        metric = _Metric(
+            name=name, spot=metric_spot, fields=fields, pool_names=pool, file=file, read=read
+        )
+        uses += filter(None, [metric.use()])
     for key in ("criteria", "metrics", "thresholds"):
         if key in raw and key != pool_key:
             hint = "write a metric into `custom_metrics`, with its `threshold` beside its `name`"
             spot.at(key).warning("unused-key", f"`{key}` is not read", hint)
     return CriteriaReading(
-        criteria=tuple(filter(None, uses)),
+        criteria=tuple(uses),
         problems=problems.all(),
         is_compared=True,
         metrics=frozenset(pool),
@@ -168,82 +171,72 @@ def _names(raw: Any, spot: Spot) -> dict[str, Spot]:
     return names
 
 
+@frozen_dataclass
 class _Metric:
     """Reads one metric of the file. Invalid parts are problems with their places."""
 
-    def __init__(
-        self,
-        name: str,
-        spot: Spot,
-        fields: JsonObject,
-        *,
-        pool_names: Collection[str],
-        file: str,
-        read: Callable[[str], bytes | Problem] | None,
-    ) -> None:
-        self._name = name
-        self._spot = spot
-        self._fields = fields
-        self._file = file
-        self._read = read
-        self._pool_names = pool_names
+    name: str
+    spot: Spot
+    fields: JsonObject
+    """As written; {} if the file has only the name."""
+    pool_names: Collection[str]
+    file: str
+    read: Callable[[str], bytes | Problem] | None
 
     def use(self) -> CriterionUse | None:
         """The metric as a criterion; None, with a problem, if it is invalid."""
-        if self._name not in self._pool_names:  # the file has only its name
+        if self.name not in self.pool_names:  # the file has only its name
             return self._built_in()
-        bodies = [key for key in _SOURCE_KEYS if self._fields.get(key) is not None]
+        bodies = [key for key in _SOURCE_KEYS if self.fields.get(key) is not None]
         if not bodies:
             return self._in_words()
-        body = self._fields[bodies[0]]
-        spot = self._spot.at(bodies[0])
+        body = self.fields[bodies[0]]
+        spot = self.spot.at(bodies[0])
         is_text = isinstance(body, str) and bool(body.strip())
         if not is_text:
             spot.wrong_type("a text", body)
         if len(bodies) > 1:
             keys = words.listed(f"`{key}`" for key in bodies)
-            message = f"`{self._name}` has {keys}; one is expected"
-            self._spot.error("wrong-value", message, "keep one of them")
+            message = f"`{self.name}` has {keys}; one is expected"
+            self.spot.error("wrong-value", message, "keep one of them")
         if self._report_misspelled() or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
             self._report_spellings(_ASKED.findall(body), spot)
-            options = {"prompt_template": body, **_judge_of(self._fields)}
+            options = {"prompt_template": body, **_judge_of(self.fields)}
             return self._use_of(options, metric=PROMPT_METRIC)
         return self._function(spot, body)
 
     def _in_words(self) -> CriterionUse | None:
         """A metric without a body of agents-cli: a built-in one with parameters, or words."""
-        template = _template_of(self._fields)
-        if not template or (self._spot.path[0] == _POOLS[0] and _is_built_in(self._name)):
+        template = _template_of(self.fields)
+        if not template or (self.spot.path[0] == _POOLS[0] and _is_built_in(self.name)):
             return self._built_in()
-        message = (
-            f"`{self._name}` has no `prompt_template` of agents-cli; it is judged by its words"
-        )
+        message = f"`{self.name}` has no `prompt_template` of agents-cli; it is judged by its words"
         hint = "agents-cli itself ignores it: write a `prompt_template` for the judge"
-        self._spot.warning("metric-in-words", message, hint)
-        options = {"prompt_template": template, "whole_case": True, **_judge_of(self._fields)}
+        self.spot.warning("metric-in-words", message, hint)
+        options = {"prompt_template": template, "whole_case": True, **_judge_of(self.fields)}
         return self._use_of(options, metric=PROMPT_METRIC)
 
     def _function(self, spot: Spot, body: str) -> CriterionUse | None:
         options: JsonObject = {"takes": "instance"}
         if spot.path[-1] == "custom_function_file":
-            code = body if isabs(body) else normpath(join(dirname(self._file), body))
-            content = self._read(code) if self._read is not None else b""
+            code = body if isabs(body) else normpath(join(dirname(self.file), body))
+            content = self.read(code) if self.read is not None else b""
             source = plain.decode(content, file=code)
             if isinstance(source, Problem):
-                message = f"`{self._name}`: {code} cannot be read: {source.message}"
-                hint = f"the path is relative to {dirname(self._file) or 'the root'}"
+                message = f"`{self.name}`: {code} cannot be read: {source.message}"
+                hint = f"the path is relative to {dirname(self.file) or 'the root'}"
                 spot.error("no-metric-file", message, hint)
                 return None
-            function = self._fields.get("custom_function_name")
+            function = self.fields.get("custom_function_name")
             options |= {"source": source.removeprefix("\ufeff"), "file": code}
             options |= {"function": function} if isinstance(function, str) else {}
         elif _DOTTED.fullmatch(body):
             return self._use_of(options, code=body.strip())
         else:
-            code = f"{self._file}:{self._name}"
-            options |= {"source": body, "file": self._file}
+            code = f"{self.file}:{self.name}"
+            options |= {"source": body, "file": self.file}
         source = str(options["source"])
         try:
             with warnings.catch_warnings(action="ignore"):
@@ -251,10 +244,10 @@ class _Metric:
             self._report_spellings(_returned_keys(source), spot)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             # the agent may have a newer Python, which can compile it
-            message = f"`{self._name}`: Python cannot compile the function: {error}"
+            message = f"`{self.name}`: Python cannot compile the function: {error}"
             spot.warning("bad-metric", message, "write Python that defines `evaluate(instance)`")
         if not re.search(r"\bevaluate\b", source) and "function" not in options:
-            message = f"`{self._name}` defines no function `evaluate(instance)`"
+            message = f"`{self.name}` defines no function `evaluate(instance)`"
             hint = 'write `def evaluate(instance): return {"score": 1.0}`'
             spot.error("bad-metric", message, hint)
             return None
@@ -265,63 +258,63 @@ class _Metric:
         for key in dict.fromkeys(keys):
             hint = "" if key in _MEANINGS else words.did_you_mean(key, _MEANINGS)
             if hint:
-                spot.warning("bad-metric", f"`{self._name}` has the key `{key}`", hint)
+                spot.warning("bad-metric", f"`{self.name}` has the key `{key}`", hint)
 
     def _built_in(self) -> CriterionUse | None:
-        name = self._name.lower()
+        name = self.name.lower()
         base = _VERSION.sub("", name)
         if base in SAME_AS_ADK:
-            options = {} if base != "final_response_match" else _judge_of(self._fields)
+            options = {} if base != "final_response_match" else _judge_of(self.fields)
             return self._use_of(options, metric=SAME_AS_ADK[base])
         if _is_built_in(name):
             # agents-cli asks for version 1 by a bare name, and for the newest with parameters
-            version = 2 if self._fields else 1
+            version = 2 if self.fields else 1
             options = {"metric": name if _VERSION.search(name) else f"{base}_v{version}"}
-            parameters = self._fields.get("metric_spec_parameters")
+            parameters = self.fields.get("metric_spec_parameters")
             if isinstance(parameters, dict):
                 options["parameters"] = parameters
             return self._use_of(options, metric=SERVICE_METRIC)
-        known = [*self._pool_names, *SAME_AS_ADK, *OF_SERVICE]
+        known = [*self.pool_names, *SAME_AS_ADK, *OF_SERVICE]
         reason = "is neither in `custom_metrics` nor a metric that can be measured here"
-        if self._name in self._pool_names:
+        if self.name in self.pool_names:
             reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
-        self._spot.error("unknown-criterion", f"`{self._name}` {reason}", hint)
+        self.spot.error("unknown-criterion", f"`{self.name}` {reason}", hint)
         return None
 
     def _use_of(
         self, options: JsonObject, *, metric: str = "", code: str | None = None
     ) -> CriterionUse | None:
-        threshold = self._fields.get("threshold")
+        threshold = self.fields.get("threshold")
         if threshold is not None and (
             isinstance(threshold, bool)
             or not isinstance(threshold, int | float)
             or not math.isfinite(threshold)
         ):
-            self._spot.at("threshold").wrong_type("a number", threshold)
+            self.spot.at("threshold").wrong_type("a number", threshold)
             return None
         return CriterionUse(
-            name=self._name,
+            name=self.name,
             threshold=None if threshold is None else float(threshold),
             options=options,
-            lower_is_better=self._fields.get("lower_is_better") is True,
-            informational=self._fields.get("informational") is True,
+            lower_is_better=self.fields.get("lower_is_better") is True,
+            informational=self.fields.get("informational") is True,
             code=code,
-            metric=metric if metric != self._name else "",
+            metric=metric if metric != self.name else "",
             scale=OPEN,
-            place=self._spot.place,
+            place=self.spot.place,
         )
 
     def _report_misspelled(self) -> bool:
         """Report misspelled keys; True if there are any. agents-cli ignores them, but a misspelled
         `threshold` would decide nothing."""
-        keys = sorted(str(key) for key in self._fields.keys() - set(_KEYS))
+        keys = sorted(str(key) for key in self.fields.keys() - set(_KEYS))
         hints = {key: words.did_you_mean(key, _KEYS) for key in keys}
         for key, hint in hints.items():
             if hint:
-                self._spot.at(key).error("unknown-key", f"`{key}` is not a key of a metric", hint)
+                self.spot.at(key).error("unknown-key", f"`{key}` is not a key of a metric", hint)
         return any(hints.values())
 
 
