@@ -169,15 +169,13 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
     ignores them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown_names = set() if spec.is_beyond_adk else set(use.options) - option_names
-    options = without(use.options, unknown_names)
-    problems = [
-        problem
-        for name in use.options
-        if name in unknown_names and (problem := _unknown_option(use, spec, name))
+    unknown_names = [
+        name for name in use.options if name not in option_names and not spec.is_beyond_adk
     ]
+    unknown_options = (_unknown_option(use, spec, name) for name in unknown_names)
+    problems = list(filter(None, unknown_options))
     try:
-        valid_options = spec.options.model_validate(options)
+        valid_options = spec.options.model_validate(without(use.options, unknown_names))
     except ValidationError as error:
         invalid_options = [
             _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
@@ -459,9 +457,10 @@ class CriteriaFinder:
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
+        found = (uses, reading.simulator)
         if errors_in(reading.problems):
-            pass
-        elif not uses:
+            return found
+        if not uses:
             message = "the config has no criteria, so every answer would pass"
             hint = f"Add criteria under `criteria`: {EXAMPLE}."
             self.problems.append(errors.error("asserts-nothing", message, place, hint))
@@ -471,7 +470,7 @@ class CriteriaFinder:
             message = f"every answer would pass: {names} {verb} informational"
             hint = "Add a criterion with a threshold."
             self.problems.append(errors.error("only-informational", message, place, hint))
-        return uses, reading.simulator
+        return found
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:

@@ -86,18 +86,11 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
     """A trajectory is scored although no case expects a tool call, or some cases do not mention
     tools."""
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
-    scripted_cases = [
-        case
-        for case in suite.cases
-        if case.conversation and use is not None and use.applies_to(case)
-    ]
-    if (
-        use is None
-        or not scripted_cases
-        or (
-            use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in scripted_cases)
-        )
-    ):
+    if use is None:
+        return
+    scripted_cases = [case for case in suite.cases if case.conversation and use.applies_to(case)]
+    others_decide = any(len(_deciding(suite, case)) > 1 for case in scripted_cases)
+    if not scripted_cases or (use.where_applicable and others_decide):
         return
     if not any(turn.tool_calls for case in scripted_cases for turn in case.turns):
         effect = (

@@ -41,15 +41,17 @@ UNVERIFIED_NOTE = (
 
 @frozen_dataclass
 class PostOutcome:
-    """The outcome: `report`, or None and the `reason` why nothing was posted.
-
-    `summary`: for the job's summary. `has_failed`: True if every requested post failed."""
+    """The outcome of `mode: post`."""
 
     report: Report | None = None
+    """None if nothing was posted."""
     reason: str = ""
+    """Why nothing was posted."""
     problems: tuple[Problem, ...] = ()
     summary: str = ""
+    """For the job's summary."""
     has_failed: bool = False
+    """Every requested post failed."""
 
 
 def post(

@@ -36,11 +36,13 @@ class Conclusion(enum.StrEnum):
 
 @frozen_dataclass
 class Output:
-    """The content of a check run: a title, and two texts in Markdown."""
+    """The content of a check run."""
 
     title: str
     summary: str
+    """Markdown."""
     text: str = ""
+    """Markdown, shown below the summary."""
 
 
 def start(

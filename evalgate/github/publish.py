@@ -55,12 +55,14 @@ def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
 
 @frozen_dataclass
 class Decided:
-    """A decision, ready to be posted. `create`: make a comment if it is missing."""
+    """A decision, ready to be posted."""
 
     conclusion: Conclusion
     output: Output
     annotations: tuple[Remark, ...] = ()
+    """The most important first."""
     create: bool = False
+    """Make a comment if it is missing."""
 
 
 def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Decided:

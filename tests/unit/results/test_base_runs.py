@@ -138,7 +138,7 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
         environ={},
         audience=Audience(watcher=Noting(said)),
         cache=Path(),
-        trigger=Trigger(on_base_branch=True),
+        trigger=Trigger(is_pull_request=False, on_base_branch=True),
     )
     History(settings=Settings(), context=context, store=store).keep(report)  # type: ignore[arg-type]  # all that is asked of it
     assert store.saved == [Path("results.json")] * kept
