@@ -31,8 +31,8 @@ from evalgate.agents.base import (
     DriverOptions,
     Turns,
     exists,
+    kind_of,
 )
-from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,
     Attachment,
