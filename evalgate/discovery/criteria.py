@@ -265,8 +265,8 @@ EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
 _YAML = (".yaml", ".yml")
 
 
-Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None]
-"""The criteria of one place, and the simulated user that it describes."""
+Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None, Place | None]
+"""The criteria of one place, and the simulated user that it describes, with its own place."""
 
 
 class CriteriaFinder:
@@ -286,14 +286,14 @@ class CriteriaFinder:
 
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The criteria of a suite, their source, and the simulated user of that source. In order of
-        priority: `criteria`, the gate file, a file beside, a file above, the defaults.
-        Informational criteria come last."""
-        (uses, simulator), origin, file = self._first(key, cases, is_dataset=is_dataset)
+    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse, Place | None]:
+        """The criteria of a suite, their source, and the simulated user of that source, with its
+        place. In order of priority: `criteria`, the gate file, a file beside, a file above, the
+        defaults. Informational criteria come last."""
+        (uses, simulator, place), origin, file = self._first(key, cases, is_dataset=is_dataset)
         all_uses = (*uses, *informational_uses(beside=uses))
         source = CriteriaSource(origin=origin, file=file)
-        return all_uses, source, simulator or SimulatorUse()
+        return all_uses, source, simulator or SimulatorUse(), place
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
@@ -331,7 +331,7 @@ class CriteriaFinder:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
             origin = ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE
             return self._of_file(config_path), origin, config_path
-        return (self._defaults(cases), None), ConfigOrigin.DEFAULTS, ""
+        return (self._defaults(cases), None, None), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
         """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
@@ -414,7 +414,7 @@ class CriteriaFinder:
         if path not in self._found:
             text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
-                self._found[path] = ((), None)
+                self._found[path] = ((), None, None)
                 self.problems.append(
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
@@ -437,7 +437,7 @@ class CriteriaFinder:
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            metrics_of_config, _ = self._of_file(config) if config.endswith(_YAML) else ((), None)
+            metrics_of_config = self._of_file(config)[0] if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in metrics_of_config}
             uses = (
                 replace(metrics[use.name], threshold=use.threshold, place=use.place)
@@ -452,12 +452,12 @@ class CriteriaFinder:
         return self._found[name]
 
     def _check(self, reading: CriteriaReading, place: Place) -> Found:
-        """The checked criteria of a reading, and its simulated user."""
+        """The checked criteria of a reading, and its simulated user with its place."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
-        found = (uses, reading.simulator)
+        found = (uses, reading.simulator, reading.simulator_place)
         if errors_in(reading.problems):
             return found
         if not uses:

@@ -320,6 +320,7 @@ class Discovery:
                     (*deciding_uses, *criteria.informational_uses(beside=deciding_uses)),
                     CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
                     SimulatorUse(max_turns=None),
+                    None,
                 )
         suites = (
             Suite(
@@ -329,8 +330,9 @@ class Discovery:
                 criteria_source=source,
                 agent=agents_by_key[key],
                 simulator=simulator,
+                simulator_place=place,
             )
-            for key, (criterion_uses, source, simulator) in scoring_by_key.items()
+            for key, (criterion_uses, source, simulator, place) in scoring_by_key.items()
         )
         return tuple(suites), problems
 

@@ -27,13 +27,13 @@ from evalgate.errors import (
     Place,
     UnavailableError,
 )
-from evalgate.formats import eval_set, rewrite
+from evalgate.formats import rewrite
 from evalgate.gate import edit, prepare, progress
 from evalgate.judges import prompting
 from evalgate.results import output
 from evalgate.system import isolation, redact
 from evalgate.text import plain, words
-from . import generate as author_generate, starter
+from . import generate as author_generate, old_formats, starter
 from .starter import Starter
 
 FILE_SUFFIXES = (".evalset.json", ".test.json")
@@ -260,7 +260,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
             raise ConfigError(f"is not JSON: {error}", place=Place(initial_session)) from error
-    text = eval_set.migrated(source.text, file=old, session=session)
+    text = old_formats.migrated(source.text, file=old, session=session)
     if new is None:
         rewrite.save(source, text)
     elif Path(new).exists() and not force:
