@@ -258,7 +258,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         outcome.verdict = {**reports.render_outputs(report), **paths}
         for line in reports.render_annotations(report):
             say(line)
-        is_whole = _append(SUMMARY, report.summary, environ)
+        is_whole = _append(SUMMARY, report.display.summary, environ)
         if debug:
             say(disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step

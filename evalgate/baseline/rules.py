@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from evalgate import agents, config, errors
+from evalgate.agents import toolbox
 from evalgate.agents.base import ToolMode
-from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule

@@ -141,6 +141,7 @@ class _DecidingCases:
 
     cases: Sequence[CaseVerdict]
     noun: str
+    """The word for one of them."""
 
     @property
     def passed(self) -> int:

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from evalgate.model import (
-    AgentFailure,
     CaseStatus,
     CaseVerdict,
     Change,
-    CriterionVerdict,
     FailureOrigin,
     GateKind,
     Lack,
@@ -26,31 +24,18 @@ from evalgate.model import (
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import Wording
 from . import cases as reports_cases, edits
 from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
-WHY_LIMIT = 600
 CAUSE_LIMIT = 320
-LONGEST = 8_000
-"""Characters of foreign text that are read at most."""
-DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 NAME_WIDTH = 80
 HEX = frozenset("0123456789abcdef")
-MARKS: Mapping[VerdictKind, str] = {
-    VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
-    VerdictKind.FAIL: "\N{CROSS MARK}",
-    VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
-    VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
-}
-
-
 COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
@@ -62,33 +47,6 @@ COUNTED = (
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
 LABELS = frozenset(CaseLabel)
-
-
-def bounded(message: Wording, limit: int) -> str:
-    """A message on one line, cut to about `limit` characters; its advice is kept."""
-    return plain.keep_advice(plain.one_line(plain.clip(str(message), LONGEST)), limit)
-
-
-def kind_mark(kind: VerdictKind | None) -> str:
-    """A sign that is readable without color; a gate with nothing to compare has its own."""
-    return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
-
-
-def case_word(case: CaseView) -> str:
-    """The word of its label if that is an exception, else of its verdict: its word in every
-    report."""
-    return stored_word(case.kind, case.label)
-
-
-def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
-    """`case_word` of a case of a stored run."""
-    is_aside = label in labels.UNSTABLE
-    return phrase("label_word", label) if is_aside else phrase("kind_word", kind)
-
-
-def case_mark(case: CaseView) -> str:
-    """The sign of a case: a failure that does not block has one of its own."""
-    return reports_cases.NON_BLOCKING if case.is_allowed_failure else kind_mark(case.kind)
 
 
 def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
@@ -127,29 +85,10 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
         (
             phrase("question", gate.gate),
             None if gate.gate is GateKind.REGRESSION and report.compared.no_agent else gate.kind,
-            bounded(gate.reason, REASON_LIMIT),
+            plain.bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
-
-
-def failure_sentence(failure: AgentFailure) -> str:
-    """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
-    return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
-
-
-def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
-    """The agent's output at its failure, mostly standard error: the first and the last lines."""
-    return plain.ends(
-        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
-        most_lines=most_lines,
-        limit=125 * most_lines,
-    ).strip("\n")
-
-
-def case_output(case: CaseView) -> str:
-    """The agent's output at its failure, if that decided the case."""
-    return "" if case.failing or case.failure is None else last_output(case.failure)
 
 
 UNSCORED = frozenset(
@@ -171,13 +110,13 @@ def passed_unscored(report: Report) -> str:
         case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
     }
     unscored_gaps = [
-        (key, verdict.name, unmeasured_sentence(verdict))
+        (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
         for key, case in passed_cases.items()
         for verdict in case.criteria
         if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
     ]
     partial_gaps = [
-        (trial.key.case, name, bounded(grade.lacking, WHY_LIMIT))
+        (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
         for trial in report.run.trials
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
@@ -196,37 +135,6 @@ def passed_unscored(report: Report) -> str:
         for gaps in (unscored_gaps, partial_gaps)
         if gaps
     )
-
-
-def unmeasured_sentence(verdict: CriterionVerdict) -> str:
-    """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
-    message = bounded(verdict.message, WHY_LIMIT)
-    if verdict.reason is None:
-        return message or phrase("no_score")
-    reason = phrase("reason_words", verdict.reason)
-    return message if message.startswith(reason) else f"{reason}: {message}" if message else reason
-
-
-def unmeasured_reason(case: CaseView) -> str:
-    """A sentence on why a case could not be evaluated: the agent's failure, else the first
-    criterion without a score."""
-    if case.failure is not None:
-        return failure_sentence(case.failure)
-    if not case.trials:
-        return phrase("not_run")
-    if case.unmeasured:
-        first_verdict = case.unmeasured[0]
-        return f"{first_verdict.name}: {unmeasured_sentence(first_verdict)}"
-    return bounded(case.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
-
-
-def case_reason(case: CaseView, *, width: int) -> str:
-    """The failed criteria of a case and the origin of its failure; "" if it passed. Names take at
-    most `width` characters."""
-    if not case.failing:
-        return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
-    misses = case.misses(lambda name: plain.label(name, width))
-    return ", ".join(text for text in (*misses, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, placement: Placement = "below") -> str:
@@ -370,7 +278,7 @@ def reproduce(report: Report) -> str:
     """The command that shows the same locally: if there is a base, with the very commit that was
     compared with. "" if no command is known. A command that cannot be split into words is returned
     as it is."""
-    command = report.reproduce.strip()
+    command = report.display.reproduce.strip()
     base = report.compared.origin.commit
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
     if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:
@@ -415,25 +323,14 @@ def commands(
             )
         )
     ]
-    rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
-    if is_local:
-        return rows
+    ids = [case.case_id for case in (*failed_cases, *broken_cases)]
     look_command = reproduce(report)
-    if not look_command or len(look_command) > LOOK_LIMIT:
-        return rows[1:]
-    return ((look_command, phrase("purpose_look", False)), *rows[1:])  # noqa: FBT003 - a macro's argument
-
-
-def commands_after(
-    broken_ids: Sequence[str], wrong_ids: Sequence[str]
-) -> tuple[tuple[str, str], ...]:
-    """The next commands on this machine. `broken_ids`: cases that did not pass, the first is to be
-    looked at; `wrong_ids`: those whose new behavior may be right."""
-    name = next(filter(SAFE_NAME.fullmatch, broken_ids), "")
-    rows = [
-        (f"evalgate show {name}".rstrip(), phrase("purpose_look", True)),  # noqa: FBT003 - a macro's argument
-        ("evalgate run --failed", phrase("purpose_rerun")),
-    ]
+    if is_local:
+        name = next(filter(SAFE_NAME.fullmatch, ids), "")
+        look_command = f"evalgate show {name}".rstrip()
+    rows = [("evalgate run --failed", phrase("purpose_rerun"))]
+    if 0 < len(look_command) <= LOOK_LIMIT:
+        rows.insert(0, (look_command, phrase("purpose_look", is_local)))
     if wrong_ids:
         wrong_name = wrong_ids[0] if SAFE_NAME.fullmatch(wrong_ids[0]) else "--failed"
         rows.append((f"evalgate accept {wrong_name}", phrase("purpose_accept")))

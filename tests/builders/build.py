@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,7 +149,30 @@ def run_report(
         verdict.decide(run, policy, comparison=None), run, None, policy
     )
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
-    return Report(run=run, verdict=decided, policy=policy, links=links, **given)
+    return made(run=run, verdict=decided, policy=policy, links=links, **given)
+
+
+def made(**given: Any) -> Report:
+    """A report of these facts, also those of its parts."""
+    return changed(
+        Report(**{name: given.pop(name) for name in ("run", "verdict", "policy")}), **given
+    )
+
+
+def changed(report: Report, **given: Any) -> Report:
+    """The report with other facts, also those of its parts."""
+    parts = {
+        name: dataclasses.replace(
+            part,
+            **{
+                field.name: given.pop(field.name)
+                for field in dataclasses.fields(part)
+                if field.name in given
+            },
+        )
+        for name, part in (("facts", report.facts), ("display", report.display))
+    }
+    return dataclasses.replace(report, **parts, **given)
 
 
 def run_of(

@@ -121,7 +121,7 @@ def of(
         "version": "0.1.0",
         **more,
     }
-    return Report(
+    return build.made(
         run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given
     )
 

@@ -132,7 +132,7 @@ class Kept:
 def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bool) -> None:
     said: list[str] = []
     store = Kept()
-    report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
+    report = build.changed(build.report(outcomes), files={"results": "results.json"})
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
     context = Context(
         environ={},
