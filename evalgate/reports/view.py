@@ -54,7 +54,7 @@ class View:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """The numbers of cases, see `labels.count`."""
-        return labels.count(case.label for case in self.cases)
+        return labels.count({case.key: case.label for case in self.cases}.values())
 
     @property
     def measured(self) -> int:
