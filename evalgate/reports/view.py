@@ -128,14 +128,6 @@ class View:
         the run."""
         return reports_causes.causes_of(self.cases)
 
-    @cached_property
-    def broken_cases(self) -> Sequence[CaseView]:
-        """The cases that did not pass: failures first, beginning with the worst."""
-        failed_cases = [case for case in self.cases if case.kind is VerdictKind.FAIL]
-        decided_kinds = (VerdictKind.PASS, VerdictKind.FAIL)
-        unmeasured_cases = (case for case in self.cases if case.kind not in decided_kinds)
-        return [*reports_cases.worst_first(failed_cases), *unmeasured_cases]
-
     @property
     def shared_causes(self) -> tuple[FailureCause, ...]:
         """The causes, if a list of them before the cases helps: several cases share one. An agent

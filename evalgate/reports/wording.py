@@ -57,7 +57,6 @@ COUNTED = (
 )
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
-LABELS = frozenset(CaseLabel)
 
 
 def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:

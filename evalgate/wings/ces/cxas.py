@@ -155,14 +155,19 @@ class Goal(Cxas):
     inject_variables: Variables = Field(default_factory=dict)
 
 
-class Simulation(Cxas):
-    """A conversation with goals in order."""
-
-    required: ClassVar = ("name", "steps")
+class Described(Cxas):
+    """What people call a simulation."""
 
     name: str = ""
     description: str = ""
     tags: tuple[str, ...] = ()
+
+
+class Simulation(Described):
+    """A conversation with goals in order."""
+
+    required: ClassVar = ("name", "steps")
+
     steps: tuple[Goal, ...] = ()
     expectations: tuple[str, ...] = ()
     audio_expectations: tuple[str, ...] = ()
