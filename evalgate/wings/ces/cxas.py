@@ -155,7 +155,7 @@ class Goal(Cxas):
     inject_variables: Variables = Field(default_factory=dict)
 
 
-class Described(Cxas):
+class SimulationNames(Cxas):
     """What people call a simulation."""
 
     name: str = ""
@@ -163,7 +163,7 @@ class Described(Cxas):
     tags: tuple[str, ...] = ()
 
 
-class Simulation(Described):
+class Simulation(SimulationNames):
     """A conversation with goals in order."""
 
     required: ClassVar = ("name", "steps")
