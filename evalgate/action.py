@@ -90,13 +90,15 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 @dataclass(slots=True)
 class _StepOutcome:
     """The outputs of the step: a verdict, which no later error removes, or the reason why it is
-    missing. `failure`: the job's summary without a verdict, "" for the reason alone; `exit_code`:
-    the one that was written."""
+    missing."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
+    """Texts by the names of outputs; empty without a verdict."""
     reason: str = ""
     failure: str = ""
+    """The job's summary without a verdict; "" for the reason alone."""
     exit_code: ExitCode | None = None
+    """The one that was written."""
 
 
 def main(environ: Environ) -> int:
@@ -256,7 +258,7 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
         outcome.verdict = {**reports.render_outputs(report), **paths}
         for line in reports.render_annotations(report):
             say(line)
-        is_whole = _append(SUMMARY, report.summary, environ)
+        is_whole = _append(SUMMARY, report.display.summary, environ)
         if debug:
             say(disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
@@ -315,11 +317,11 @@ def _run_gate(
             reproduce=load.render_command(settings, folder=links.folder),
         ),
         trigger=Trigger(
+            is_pull_request=events.is_of_change(environ),
             links=links,
             base=event.base_sha,
             token=token_of(environ),
             on_base_branch=event.on_default_branch,
-            is_pull_request=events.is_of_change(environ),
         ),
         opening=Opening(isolate=isolation.in_image()),
     )

@@ -59,13 +59,11 @@ class Place:
     """A position in the user's files; lines and columns count from 1."""
 
     file: str
+    """A POSIX path, relative to the root unless it lies outside."""
     line: int | None = None
     column: int | None = None
     json_path: str = ""
-
-    def below(self, folder: str) -> Place:
-        """The same place, from the folder that `folder` is relative to."""
-        return replace(self, file=below(folder, self.file))
+    """The path of a value within its document, such as `$.suites[0].match`."""
 
     def __str__(self) -> str:
         text = self.file
@@ -87,20 +85,22 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding about the user's files or inputs.
-
-    `code` is a stable kebab-case name (`unknown-criterion`), documented in docs/validate.md.
-    """
+    """One finding about the user's files or inputs."""
 
     severity: Severity
     code: str
+    """A stable kebab-case name (`unknown-criterion`), documented in docs/validate.md."""
     message: Wording
     place: Place | None = None
     hint: Wording = ""
+    """What to do, in as many lines as it takes."""
 
     def below(self, folder: str) -> Problem:
         """The same problem, with its place from the folder that `folder` is relative to."""
-        return self if self.place is None else replace(self, place=self.place.below(folder))
+        if self.place is None:
+            return self
+        place = replace(self.place, file=below(folder, self.place.file))
+        return replace(self, place=place)
 
     @property
     def text(self) -> str:

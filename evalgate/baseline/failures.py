@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents, config
-from evalgate.agents import opening, worker_process
+from evalgate.agents import opening, toolbox, worker_process
 from evalgate.agents.base import ToolMode, folder_of
-from evalgate.agents.tools import toolbox
 from evalgate.comparison import compare as comparison_compare, pairing
 from evalgate.comparison.book import Sides
 from evalgate.config import Trait, settings as config_settings

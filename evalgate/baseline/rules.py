@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from evalgate import agents, config, errors
+from evalgate.agents import toolbox
 from evalgate.agents.base import ToolMode
-from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
@@ -1021,7 +1021,7 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
         base_simulator = base_suite.simulator if base_suite else SimulatorUse()
         base_config = base_simulator.config or gate_file.simulator.config or {}
         subject = f"the simulated users of {suite.key}"
-        config = settle(simulator.config, base_config, subject, simulator.place)
+        config = settle(simulator.config, base_config, subject, suite.simulator_place)
         simulator = replace(simulator, config=config)
     return suite.with_criteria(criteria, simulator)
 

@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 
 import click
 
-from evalgate import agents, cli, config, errors, reports
+from evalgate import cli, config, errors, reports
 from evalgate.baseline import exemptions
 from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Audience, Context, Opening
 from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import ConfigError, ExitCode, Severity
 from evalgate.gate import (
     merge as gate_merge,
@@ -289,12 +290,10 @@ def run_gate(
     # its conversations cannot be read after the run
     def present(report: Report) -> None:
         folder = str(settings.root) if shows_links else ""
-        texts.append(
-            reports.render_terminal(
-                report, width=width, color=True, all_criteria=everything, folder=folder
-            )
+        text = reports.render_terminal(
+            report, width=width, color=True, all_criteria=everything, folder=folder
         )
-        texts.append(more(report))
+        texts.extend((text, more(report)))
 
     watcher = progress.watch(sys.stderr)
     context = prepare.make_context(
@@ -350,11 +349,8 @@ def show_suites(with_cases: bool, **values: Any) -> int:
 
 def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
-    driver = agents.DRIVERS.get(suite.agent.driver)
-    label = "" if driver is None else driver.label(suite.agent.options)
     source = suite.criteria_source
     origin = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
-    found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     criteria = [
         use.name
         if use.threshold is None
@@ -365,7 +361,7 @@ def suite_lines(suite: Suite, *, with_cases: bool) -> list[str]:
     turns = sum(case.turn_count for case in suite.cases)
     lines = [
         suite.key,
-        f"  agent     {suite.agent.driver} {label}{found_by}",
+        f"  agent     {discovery_agents.label(suite.agent)}",
         f"  criteria  {', '.join(criteria) or 'none'}, from {origin}",
         f"  cases     {len(suite.cases)} ({words.counted(turns, 'turn')})",
     ]

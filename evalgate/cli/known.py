@@ -20,7 +20,7 @@ from evalgate.gate import edit, stored_results
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.stored_results import StoredCase
 from evalgate.model import CaseKey, VerdictKind
-from evalgate.reports import wording
+from evalgate.reports import cases as reports_cases
 from evalgate.reports.phrases import phrase
 from evalgate.results import kept
 from evalgate.results.kept import KeptRun
@@ -90,9 +90,7 @@ def _list_cases(stored_cases: Iterable[StoredCase], unrun_count: int) -> int:
     rows = [("", "case", "suite", "ran at")]
     for stored_case in sorted(stored_cases, key=lambda case: case.kind is VerdictKind.PASS):
         suite, case_id = (plain.label(name, NAME_WIDTH) for name in stored_case.key)
-        rows.append(
-            (wording.case_word(stored_case), case_id, suite, stored_case.head.run.started_at)
-        )
+        rows.append((stored_case.word, case_id, suite, stored_case.head.run.started_at))
     for line in plain.table(rows):
         click.echo(line)
     if unrun_count:
@@ -119,7 +117,7 @@ def history(**values: Any) -> int:
         for (suite, case_id), outcome in run.outcomes().items():
             names.add(case_id)
             if name in (case_id, f"{suite}:{case_id}"):
-                word = wording.stored_word(*outcome)
+                word = reports_cases.stored_word(*outcome)
                 words_of_runs.setdefault((suite, case_id), word)
                 rows.append((run.started_at, _commit(run), word, plain.label(suite, NAME_WIDTH)))
     if len(rows) == 1:
@@ -130,7 +128,7 @@ def history(**values: Any) -> int:
     current_words: dict[CaseKey, str] = {}
     with suppress(NothingToDo, ConfigError):  # a deleted case has a history, too
         _, stored_cases = stored_results.current(settings)
-        current_words = {key: wording.case_word(case) for key, case in stored_cases.items()}
+        current_words = {key: case.word for key, case in stored_cases.items()}
     rows[1:1] = (
         ("now", "", current_words[key], plain.label(key[0], NAME_WIDTH))
         for key, word in words_of_runs.items()
@@ -149,7 +147,7 @@ def _commit(run: KeptRun) -> str:
 
 def _counts(run: KeptRun) -> list[str]:
     """The number of cases by outcome: `17 pass`, `2 fail`, `1 flaky`."""
-    counts = Counter(wording.stored_word(*outcome) for outcome in run.outcomes().values())
+    counts = Counter(reports_cases.stored_word(*outcome) for outcome in run.outcomes().values())
     return [f"{count:,} {word}" for word, count in sorted(counts.items(), reverse=True)]
 
 

@@ -18,6 +18,8 @@ from evalgate.values import Environ, frozen_dataclass
 class Trigger:
     """The event that started a workflow; of a run by hand nothing is known."""
 
+    is_pull_request: bool
+    """The change is not accepted yet: its evalgate.yml does not decide everything."""
     links: Links = field(default_factory=Links)
     base: str = ""
     """The SHA that the event compares with; "" locally."""
@@ -25,8 +27,6 @@ class Trigger:
     """The workflow's token for the repository."""
     on_base_branch: bool = False
     """A push to the default branch, or a schedule: other runs are compared with its results."""
-    is_pull_request: bool = False
-    """The change is not accepted yet: its evalgate.yml does not decide everything."""
 
 
 class Watcher:
@@ -90,7 +90,7 @@ class Context:
     cache: Path
     """An absolute folder for data that outlives a run."""
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
-    trigger: Trigger = field(default_factory=Trigger)
+    trigger: Trigger = Trigger(is_pull_request=False)
     audience: Audience = field(default_factory=Audience)
     opening: Opening = field(default_factory=Opening)
     keep: bool = False

@@ -229,15 +229,15 @@ def _path_problems(root: Path, reading: GateFileReading) -> Iterator[tuple[str, 
 
 @dataclass(slots=True, kw_only=True)
 class GateFileReading:
-    """The file's rules, its settings (raw values by setting name), and all its problems. Invalid
-    keys are left out of the rules.
-
-    `places`: finds the position of a key; None without a file."""
+    """What evalgate.yml says."""
 
     gate_file: GateFile = field(default_factory=GateFile)
+    """Its rules, without invalid keys."""
     raw_settings: JsonObject = field(default_factory=dict)
+    """Its settings: raw values by setting name."""
     problems: list[Problem] = field(default_factory=list)
     places: Locator | None = None
+    """Finds the position of a key; None without a file."""
 
 
 def parse_gate_file(text: str, *, file: str) -> GateFileReading:

@@ -22,12 +22,12 @@ HARMLESS = (
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """The variables that clients of a model provider read: its keys, its settings, and alternative
-    addresses."""
+    """The variables that clients of a model provider read."""
 
     keys: tuple[str, ...]
     settings: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
+    """Alternative addresses."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -142,19 +142,20 @@ def is_of_job(name: str, *, at_home: bool) -> bool:
 
 @frozen_dataclass
 class AgentVariables:
-    """The variables of `environ` that agents get.
-
-    `names`: the names and globs in `env`. `judge_keys`: variables with keys of judges. `own_key`:
-    judges have their own key (`judge: api_key_env`), which an agent gets only if `names` has its
-    full name. `everything`: agents get the user's own environment. `at_home`: no variable belongs
-    to a job."""
+    """The variables of `environ` that agents get."""
 
     environ: Environ
     names: Sequence[str] = ()
+    """The names and globs in `env`."""
     judge_keys: Collection[str] = ()
+    """Variables with keys of judges."""
     own_key: bool = False
+    """Judges have their own key (`judge: api_key_env`); an agent gets it only if `names` has its
+    full name."""
     everything: bool = False
+    """Agents get the user's own environment."""
     at_home: bool = False
+    """No variable belongs to a job."""
 
     @classmethod
     def of(

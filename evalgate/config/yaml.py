@@ -24,12 +24,13 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 @frozen_dataclass
 class YamlDocument:
-    """The content of a text. `places`: finds the position of a path in it. `warnings`: duplicate
-    keys."""
+    """The content of a text."""
 
     raw: Any
     places: Locator
+    """Finds the position of a path in it."""
     warnings: tuple[Problem, ...] = ()
+    """Of duplicate keys."""
 
 
 class Loader(yaml.SafeLoader):

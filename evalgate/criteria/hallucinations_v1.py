@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -125,10 +124,9 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
     events = invocation.steps
     for number, event in enumerate(events if intermediate else ()):
         # sources of a built-in tool arrive with the text, so they are part of its context
-        known_events = (
-            *events[:number],
-            *((replace(event, content=None),) if event.grounding else ()),
-        )
+        known_events = [*events[:number]]
+        if event.grounding:
+            known_events.append(Event(author=event.author, grounding=event.grounding))
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
                 yield AgentText(

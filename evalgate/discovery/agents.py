@@ -6,7 +6,6 @@ import ast
 import functools
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +17,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import frozen_dataclass, grouped
 from . import agent_source, walk
 from .walk import IgnoreRules, Tree
 
@@ -28,16 +27,16 @@ def code_files(root: Path) -> Iterator[str]:
 
     Left out: git-ignored files, git's own folder, `.env` files, environments, `node_modules`,
     caches, evaluation files and their criteria, and evalgate.yml."""
-    pending = [("", IgnoreRules())]
+    pending: list[tuple[str, IgnoreRules]] = [("", ())]
     for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None):
         for name, entry in entries.items():
             path = f"{prefix}{name}"
             if name in (".git", kept.FOLDER, *walk.SKIPPED_FOLDERS) or name.startswith(".env"):
                 continue
             if not walk.is_folder(entry):
-                if not is_evaluation_file(path) and not rules.is_ignored(path):
+                if not is_evaluation_file(path) and not walk.is_ignored(path, rules):
                     yield path
-            elif not rules.is_ignored(f"{path}/"):
+            elif not walk.is_ignored(f"{path}/", rules):
                 pending.append((f"{path}/", rules))
 
 
@@ -164,13 +163,11 @@ class AgentFolders:
         self.files = files
         self._read = read
         self.holds_agent = functools.cache(self._find_agent)
-        self._by_name: dict[str, list[str]] = defaultdict(list)
-        self._children: dict[str, list[str]] = defaultdict(list)
-        for folder in files:
-            if folder != ".":
-                above, _, name = folder.rpartition("/")
-                self._by_name[name].append(folder)
-                self._children[above or "."].append(folder)
+        inner_folders = [folder for folder in files if folder != "."]
+        self._by_name = grouped((folder.rpartition("/")[2], folder) for folder in inner_folders)
+        self._children = grouped(
+            (folder.rpartition("/")[0] or ".", folder) for folder in inner_folders
+        )
 
     def _find_agent(self, folder: str) -> bool:
         """True if the folder has a root_agent.yaml, or an agent.py or __init__.py that offers an
@@ -181,11 +178,11 @@ class AgentFolders:
 
     def with_name(self, name: str) -> list[str]:
         """The folders of this name that hold an agent."""
-        return [folder for folder in self._by_name[name] if self.holds_agent(folder)]
+        return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
 
     def below(self, folder: str) -> list[str]:
         """The direct subfolders of `folder` that hold an agent."""
-        return sorted(child for child in self._children[folder] if self.holds_agent(child))
+        return sorted(child for child in self._children.get(folder, ()) if self.holds_agent(child))
 
     @functools.cached_property
     def agents(self) -> list[str]:
@@ -200,12 +197,13 @@ class AgentFolders:
 
 @frozen_dataclass
 class FoundAgents:
-    """The folders that may be meant: that of the agent, several candidates, or none. `found_by`:
-    how the agent was found; `sought`: what the candidates are candidates for."""
+    """The folders that may be meant: that of the agent, several candidates, or none."""
 
     folders: tuple[str, ...] = ()
     found_by: str = ""
+    """How the agent was found."""
     sought: str = ""
+    """What the candidates are candidates for."""
 
     @property
     def folder(self) -> str:
@@ -329,19 +327,11 @@ def _named_agents(module: str, candidates: Sequence[str], tree: Tree) -> list[st
     if len(files) == 1:
         return files
     names = module.split(".")
-    depths = {
-        folder: max(
-            (
-                depth
-                for depth in range(1, len(names) + 1)
-                if folder.split("/")[-depth:] == names[:depth]
-            ),
-            default=0,
-        )
-        for folder in candidates
-    }
-    largest_depth = max(depths.values(), default=0)
-    return [folder for folder, depth in depths.items() if depth == largest_depth > 0]
+    for depth in range(len(names), 0, -1):
+        folders = [folder for folder in candidates if folder.split("/")[-depth:] == names[:depth]]
+        if folders:
+            return folders
+    return []
 
 
 def _ancestors(key: str) -> Iterator[str]:
@@ -363,6 +353,18 @@ UNKNOWN = AgentUse(
     found_by="nothing found",
 )
 """The agent of a suite without one. The error that is reported with it prevents its run."""
+
+
+def title(use: AgentUse) -> str:
+    """The driver and the name of an agent."""
+    driver = agents.DRIVERS.get(use.driver)
+    return f"{use.driver} {driver.label(use.options) if driver else ''}"
+
+
+def label(use: AgentUse) -> str:
+    """An agent in a few words: its driver, its name, and its origin."""
+    return f"{title(use)} ({use.found_by})" if use.found_by else title(use)
+
 
 CODES = frozenset(
     {"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"}

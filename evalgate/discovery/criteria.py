@@ -169,15 +169,13 @@ def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list
     ignores them."""
     fields = spec.options.model_fields.items()
     option_names = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown_names = set() if spec.is_beyond_adk else set(use.options) - option_names
-    options = without(use.options, unknown_names)
-    problems = [
-        problem
-        for name in use.options
-        if name in unknown_names and (problem := _unknown_option(use, spec, name))
+    unknown_names = [
+        name for name in use.options if name not in option_names and not spec.is_beyond_adk
     ]
+    unknown_options = (_unknown_option(use, spec, name) for name in unknown_names)
+    problems = list(filter(None, unknown_options))
     try:
-        valid_options = spec.options.model_validate(options)
+        valid_options = spec.options.model_validate(without(use.options, unknown_names))
     except ValidationError as error:
         invalid_options = [
             _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
@@ -267,8 +265,8 @@ EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
 _YAML = (".yaml", ".yml")
 
 
-Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None]
-"""The criteria of one place, and the simulated user that it describes."""
+Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None, Place | None]
+"""The criteria of one place, and the simulated user that it describes, with its own place."""
 
 
 class CriteriaFinder:
@@ -288,14 +286,14 @@ class CriteriaFinder:
 
     def criteria_of(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The criteria of a suite, their source, and the simulated user of that source. In order of
-        priority: `criteria`, the gate file, a file beside, a file above, the defaults.
-        Informational criteria come last."""
-        (uses, simulator), origin, file = self._first(key, cases, is_dataset=is_dataset)
+    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse, Place | None]:
+        """The criteria of a suite, their source, and the simulated user of that source, with its
+        place. In order of priority: `criteria`, the gate file, a file beside, a file above, the
+        defaults. Informational criteria come last."""
+        (uses, simulator, place), origin, file = self._first(key, cases, is_dataset=is_dataset)
         all_uses = (*uses, *informational_uses(beside=uses))
         source = CriteriaSource(origin=origin, file=file)
-        return all_uses, source, simulator or SimulatorUse()
+        return all_uses, source, simulator or SimulatorUse(), place
 
     def _first(
         self, key: str, cases: Sequence[Case], *, is_dataset: bool
@@ -333,7 +331,7 @@ class CriteriaFinder:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
             origin = ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE
             return self._of_file(config_path), origin, config_path
-        return (self._defaults(cases), None), ConfigOrigin.DEFAULTS, ""
+        return (self._defaults(cases), None, None), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
         """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
@@ -416,7 +414,7 @@ class CriteriaFinder:
         if path not in self._found:
             text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
-                self._found[path] = ((), None)
+                self._found[path] = ((), None, None)
                 self.problems.append(
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
@@ -439,7 +437,7 @@ class CriteriaFinder:
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            metrics_of_config, _ = self._of_file(config) if config.endswith(_YAML) else ((), None)
+            metrics_of_config = self._of_file(config)[0] if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in metrics_of_config}
             uses = (
                 replace(metrics[use.name], threshold=use.threshold, place=use.place)
@@ -454,14 +452,15 @@ class CriteriaFinder:
         return self._found[name]
 
     def _check(self, reading: CriteriaReading, place: Place) -> Found:
-        """The checked criteria of a reading, and its simulated user."""
+        """The checked criteria of a reading, and its simulated user with its place."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
+        found = (uses, reading.simulator, reading.simulator_place)
         if errors_in(reading.problems):
-            pass
-        elif not uses:
+            return found
+        if not uses:
             message = "the config has no criteria, so every answer would pass"
             hint = f"Add criteria under `criteria`: {EXAMPLE}."
             self.problems.append(errors.error("asserts-nothing", message, place, hint))
@@ -471,7 +470,7 @@ class CriteriaFinder:
             message = f"every answer would pass: {names} {verb} informational"
             hint = "Add a criterion with a threshold."
             self.problems.append(errors.error("only-informational", message, place, hint))
-        return uses, reading.simulator
+        return found
 
 
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:

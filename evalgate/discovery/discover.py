@@ -92,23 +92,20 @@ class Discovery:
         folders = unsearched_folders(self._texts, files=Files(root, tree.evaluation_files))
         self.tree = Tree(root, exclude=exclude, extra_folders=folders) if folders else tree
         selections, library_files = self._select()
-        adk_selections = [item for item in selections if not library_files.issuperset(item.keys)]
         exact_keys = {
-            key for selection in adk_selections if selection.is_file for key in selection.keys
-        }
+            key for selection in selections if selection.is_file for key in selection.keys
+        } - library_files
         _add_configs(self.tree, exact_keys)
         self.keys = set(self.tree.evaluation_files)
         if settings.paths:
-            self.keys = {
-                key for selection in adk_selections for key in selection.keys
-            } - library_files
+            self.keys = {key for selection in selections for key in selection.keys} - library_files
         self._all_sets: dict[str, EvalSet] = {}
         self._failed: set[str] = set()
         self._datasets: set[str] = set()
         self._lookalikes: set[str] = set()
         self._read_problems: list[Problem] = []
         self._read_sets(exact_keys=exact_keys)
-        self._sets, unknown = self._pick(self._all_sets, adk_selections)
+        self._sets, unknown = self._pick(self._all_sets, selections)
         self.problems = (*self._unmatched, *self.tree.problems, *self._read_problems, *unknown)
         self.others, self._unrun = self._read_libraries(selections)
 
@@ -144,13 +141,12 @@ class Discovery:
             content = self.tree.read(key)
             text = plain.decode(content, file=key)
             if isinstance(text, Problem):
-                if is_intended or (
-                    isinstance(content, bytes)
-                    and formats.kind_of(content.decode("utf-8", "replace"), file=key)
-                    in formats.CASE_FILES
-                ):
-                    self._read_problems.append(text)
+                if isinstance(content, bytes):
+                    kind = formats.kind_of(content.decode("utf-8", "replace"), file=key)
+                    is_intended = is_intended or kind in formats.CASE_FILES
+                if is_intended:
                     self._failed.add(key)
+                    self._read_problems.append(text)
                     continue
                 self._lookalikes.add(key)  # the file may not be ADK's
                 if isinstance(content, Problem):
@@ -324,6 +320,7 @@ class Discovery:
                     (*deciding_uses, *criteria.informational_uses(beside=deciding_uses)),
                     CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
                     SimulatorUse(max_turns=None),
+                    None,
                 )
         suites = (
             Suite(
@@ -333,8 +330,9 @@ class Discovery:
                 criteria_source=source,
                 agent=agents_by_key[key],
                 simulator=simulator,
+                simulator_place=place,
             )
-            for key, (criterion_uses, source, simulator) in scoring_by_key.items()
+            for key, (criterion_uses, source, simulator, place) in scoring_by_key.items()
         )
         return tuple(suites), problems
 
@@ -435,25 +433,24 @@ CODES = frozenset({"unknown-case", "selection-unmatched"})
 
 @frozen_dataclass
 class Selection:
-    """One selection of the user: its files, and the case ids that it is limited to (empty: all
-    cases).
-
-    `is_file`: it names one file exactly."""
+    """One selection of the user."""
 
     text: str
     keys: tuple[str, ...]
+    """Its files; at least one."""
     case_ids: tuple[str, ...] = ()
+    """The cases that it is limited to; empty: all cases."""
     is_file: bool = False
+    """It names one file exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files for selections; POSIX paths relative to the root.
-
-    `eval_files`: the evaluation files of the walk. Other files can be selected by their names."""
+    """The files for selections; POSIX paths relative to the root."""
 
     root: Path
     eval_files: tuple[str, ...]
+    """The evaluation files of the walk. Other files can be selected by their names."""
 
     def is_file(self, path: str) -> bool:
         """True if a path can be selected as a file, walked or not."""

@@ -21,14 +21,7 @@ from .walk import Tree
 def pattern_problems(settings: Settings, *, files: Collection[str]) -> Iterator[Problem]:
     """A warning for each rule of `agents` and `suites` whose globs match no evaluation file.
     `files`: all evaluation files of the repository, whatever a run selects."""
-    gate_file = settings.gate_file
-    of_agents = [
-        (("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)
-    ]
-    of_suites = [
-        (("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)
-    ]
-    for path, patterns in (*of_agents, *of_suites):
+    for path, patterns in _globs_of(settings.gate_file):
         if not any(places.matches(file, patterns) for file in files):
             globs = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
             message = f"`{path[0]}[{path[1]}]`: {globs} matches no evaluation file, so the rule has no effect"
@@ -41,9 +34,16 @@ def pattern_problems(settings: Settings, *, files: Collection[str]) -> Iterator[
 def exact_names(gate_file: GateFile) -> frozenset[str]:
     """The files that rules of `agents` and `suites` name exactly. Their names may be unusual for
     evaluation files."""
-    patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
-    patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
+    patterns = (pattern for _, patterns in _globs_of(gate_file) for pattern in patterns)
     return frozenset(pattern for pattern in patterns if not any(sign in pattern for sign in "*?[!"))
+
+
+def _globs_of(gate_file: GateFile) -> Iterator[tuple[tuple[str, int, str], Sequence[str]]]:
+    """The globs of the rules of `agents` and `suites`, by their paths in evalgate.yml."""
+    for index, agent_rule in enumerate(gate_file.agents):
+        yield ("agents", index, "suites"), agent_rule.suites
+    for index, suite_rule in enumerate(gate_file.suites):
+        yield ("suites", index, "match"), suite_rule.match
 
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:

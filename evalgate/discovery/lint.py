@@ -17,7 +17,6 @@ from evalgate.model import (
     CriterionUse,
     Invocation,
     Need,
-    SimulatorUse,
     Suite,
     turns as model_turns,
 )
@@ -35,7 +34,7 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     )
 
 
-def _place_of(suite: Suite, part: Case | CriterionUse | SimulatorUse) -> Place:
+def _place_of(suite: Suite, part: Case | CriterionUse) -> Place:
     """The place of a part of a suite, else of its file."""
     return part.place or Place(suite.key)
 
@@ -86,18 +85,11 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
     """A trajectory is scored although no case expects a tool call, or some cases do not mention
     tools."""
     use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
-    scripted_cases = [
-        case
-        for case in suite.cases
-        if case.conversation and use is not None and use.applies_to(case)
-    ]
-    if (
-        use is None
-        or not scripted_cases
-        or (
-            use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in scripted_cases)
-        )
-    ):
+    if use is None:
+        return
+    scripted_cases = [case for case in suite.cases if case.conversation and use.applies_to(case)]
+    others_decide = any(len(_deciding(suite, case)) > 1 for case in scripted_cases)
+    if not scripted_cases or (use.where_applicable and others_decide):
         return
     if not any(turn.tool_calls for case in scripted_cases for turn in case.turns):
         effect = (
@@ -348,7 +340,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             "bad-instructions",
             f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
             f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
-            _place_of(suite, suite.simulator),
+            suite.simulator_place or Place(suite.key),
             "ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from evalgate import agents, errors
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem, Severity, errors_in
@@ -39,17 +39,20 @@ def unmeasured(key: str, source: CriteriaSource, reason: str) -> Suite:
 class Project:
     """The suites of a run, and all problems of their discovery."""
 
-    settings: Settings  # of the checkout and the door
+    settings: Settings
+    """Those of the checkout and the door."""
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
-    # problems in evaluation files and criteria files
     of_files: tuple[Problem, ...] = ()
-    # files that cannot be read, with their criteria and agents and without cases
+    """Problems in evaluation files and criteria files."""
     unread: tuple[Suite, ...] = ()
-    # files of other formats; problems of files that are not run are not among `problems`
+    """Files that cannot be read, with their criteria and agents and without cases."""
     libraries: tuple[FormatFiles, ...] = ()
-    commit: str = ""  # the checked out commit
-    dirty: bool | None = None  # files differ from the commit; None if unknown
+    """Files of other formats; problems of files that are not run are not among `problems`."""
+    commit: str = ""
+    """The checked out commit."""
+    dirty: bool | None = None
+    """Files differ from the commit; None if unknown."""
 
     def stops(self, *, strict: bool) -> bool:
         """True if there is an error, or with `strict` a warning."""

@@ -7,8 +7,8 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pathspec
 
@@ -61,21 +61,18 @@ LARGEST_KEPT_BYTES = 1024 * 1024
 Entries = Mapping[str, "os.DirEntry[str]"]
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """Layers of rules, the farthest first; each with its folder as a prefix (`` or `a/b/`)."""
+IgnoreRules: TypeAlias = tuple[tuple[str, pathspec.GitIgnoreSpec], ...]
+"""Layers of rules, the farthest first; each with its folder as a prefix (`` or `a/b/`)."""
 
-    layers: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
 
-    def is_ignored(self, path: str) -> bool:
-        """True if the nearest rule for `path` ignores it. Folders end with `/`."""
-        for prefix, spec in reversed(self.layers):
-            decision = (
-                spec.check_file(path[len(prefix) :]).include if path.startswith(prefix) else None
-            )
+def is_ignored(path: str, rules: IgnoreRules) -> bool:
+    """True if the nearest rule for `path` ignores it. Folders end with `/`."""
+    for prefix, spec in reversed(rules):
+        if path.startswith(prefix):
+            decision = spec.check_file(path[len(prefix) :]).include
             if decision is not None:
                 return decision
-        return False
+    return False
 
 
 def parse_rules(text: str) -> pathspec.GitIgnoreSpec:
@@ -132,7 +129,7 @@ def visit(
                 text = Path(ignore_file.path).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 text = ""
-            rules = IgnoreRules((*rules.layers, (prefix, parse_rules(text))))
+            rules = (*rules, (prefix, parse_rules(text)))
         yield prefix, entries, rules
 
 
@@ -190,10 +187,10 @@ class Tree:
         used: set[str] = set()
         ignored: set[str] = set()
         checkout_rules = parse_rules(read_checkout_rules(root))
-        self._walk("", IgnoreRules((("", checkout_rules),)), used, ignored)
+        self._walk("", (("", checkout_rules),), used, ignored)
         for folder in extra_folders:
             prefix = "" if folder == "." else f"{folder}/"
-            self._walk(prefix, IgnoreRules(), used, ignored)
+            self._walk(prefix, (), used, ignored)
         ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
         if ignored:
@@ -248,7 +245,7 @@ class Tree:
                 is_config = name in CONFIG_NAMES
                 if not is_config and not is_evaluation_name(prefix, name):
                     self._note_other(path, entry, rules)
-                elif rules.is_ignored(path):
+                elif is_ignored(path, rules):
                     if _is_own_file(entry):
                         ignored.add(path)
                 elif problem := _file_problem(self.root, path, entry):
@@ -256,7 +253,7 @@ class Tree:
                 elif is_config or _is_file(entry):
                     used.add(path)
             for subfolder in _folders(prefix, entries):
-                if rules.is_ignored(subfolder):
+                if is_ignored(subfolder, rules):
                     self._ignored_folders.append(subfolder)
                 else:
                     pending.append((subfolder, rules))
@@ -267,11 +264,11 @@ class Tree:
             (self.other_yaml, (".yaml", ".yml")),
             (self.other_python if entry.name not in AGENT_NAMES else [], ".py"),
         ):
-            if path.endswith(endings) and len(paths) < MOST_OTHERS and not rules.is_ignored(path):
+            if path.endswith(endings) and len(paths) < MOST_OTHERS and not is_ignored(path, rules):
                 paths.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         is_new = path not in self.near_names  # a folder may be walked again
-        if is_near and is_new and not rules.is_ignored(path) and _is_own_file(entry):
+        if is_near and is_new and not is_ignored(path, rules) and _is_own_file(entry):
             self.near_names.append(path)
 
     def _in_ignored_folders(self) -> Iterator[str]:
@@ -280,7 +277,7 @@ class Tree:
         remaining_entries = MOST_IGNORED_ENTRIES
         while folders and remaining_entries > 0:
             # the upper folders first: below one there may be too many entries for all others
-            pending = [(folders.popleft(), IgnoreRules())]
+            pending: list[tuple[str, IgnoreRules]] = [(folders.popleft(), ())]
             for prefix, entries, _ in visit(self.root, pending, tell=lambda _: None):
                 remaining_entries -= len(entries) + 1
                 for name, entry in entries.items():

@@ -109,12 +109,13 @@ class Format:
 
     # --- cases and metrics in files of a dialect with the row's name (`kind.Dialect`) ---
 
-    def read_case(
-        self, raw: Any, spot: Spot, *, place: Place | None = None, recorded: bool = False
-    ) -> Case | None:
-        """The case at `spot`; None, with a problem, if it is invalid.
+    def read_case(self, raw: Any, spot: Spot, *, place: Place | None = None) -> Case | None:
+        """The case at `spot`; None, with a problem, if it is invalid. An element of a flat list is
+        a case without an id."""
+        return None
 
-        `recorded`: read the agent's recorded answer instead of the expected one."""
+    def read_recorded_case(self, raw: Any, spot: Spot) -> Case | None:
+        """The same with the agent's recorded answer instead of the expected one."""
         return None
 
     def read_criteria(

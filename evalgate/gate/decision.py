@@ -16,8 +16,9 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.book import Sides
 from evalgate.config import places
 from evalgate.config.context import Context
+from evalgate.config.settings import Settings
 from evalgate.criteria import judges
-from evalgate.errors import ExitCode, Place, Problem
+from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS
 from evalgate.github import events
 from evalgate.model import (
@@ -27,15 +28,17 @@ from evalgate.model import (
     Comparison,
     CriterionJudge,
     CriterionUse,
+    Display,
     Edits,
+    KnownFacts,
     Policy,
+    PostSettings,
     Report,
     RuleBook,
     Run,
     Verdict,
-    VerdictKind,
 )
-from evalgate.reports import edits as reports_edits, sentences, view
+from evalgate.reports import edits as reports_edits, view, wording
 from evalgate.results import file as results_file, output, run_parts
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
@@ -96,20 +99,26 @@ def decide(
         edits=edits,
         # once each: parts repeat them
         problems=tuple(dict.fromkeys(problems)),
-        judged=tuple(
-            judge for row in FORMATS.values() for judge in row.calibrations(settings, head.suites)
+        facts=_facts(settings, head, history),
+        display=Display(
+            version=__version__,
+            links=links,
+            reproduce=context.audience.reproduce,
+            channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
         ),
-        criterion_judges=()
-        if settings.skip_judged
-        else criterion_judges(use for suite in head.suites for use in suite.criteria),
+    )
+
+
+def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
+    suites = head.suites
+    rows = FORMATS.values()
+    return KnownFacts(
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
-        links=links,
-        reproduce=context.audience.reproduce,
-        version=__version__,
-        exit_code=exit_code_of(head, verdict),
-        comment=settings.comment,
-        check_run=settings.check_run,
+        criterion_judges=()
+        if settings.skip_judged
+        else criterion_judges(use for suite in suites for use in suite.criteria),
+        judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
     )
 
 
@@ -191,7 +200,7 @@ def verdict_of(
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, book=book, decided=cases
     )
-    verdict = sentences.with_reasons(verdict, run, comparison, policy)
+    verdict = wording.with_reasons(verdict, run, comparison, policy)
     if not missing_reruns:
         return verdict, ()
     message = Sentence("reruns_missing", missing_reruns)
@@ -239,13 +248,14 @@ def publish(
         files, unwritten = output.write_all(texts, folder)
     else:
         files, unwritten = write(texts, folder, report)
-    return replace(
-        report,
-        files=files,
+    display = replace(
+        report.display,
         summary=rendered["summary"],
-        problems=(*report.problems, *unwritten),
-        exit_code=errors.without_files(report.exit_code) if unwritten else report.exit_code,
+        files=files,
+        lacks_files=bool(unwritten),
     )
+    problems = (*report.problems, *unwritten)
+    return replace(report, problems=problems, display=display)
 
 
 def _results(
@@ -263,25 +273,11 @@ def _results(
         # every case of the base counts
         policy = replace(report.policy, exemptions={})
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
-        verdict = sentences.with_reasons(verdict, base, None, report.policy)
+        verdict = wording.with_reasons(verdict, base, None, report.policy)
         base_report = Report(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             policy=report.policy,
-            version=report.version,
-            exit_code=exit_code_of(base, verdict),
+            display=Display(version=report.display.version),
         )
         yield "base", BASE_RESULTS, results_file.render_results(base_report, outcomes=outcomes[1])
-
-
-def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
-    """The exit code of the process. 0: the policy does not block. 1: a fail blocks. 3: anything
-    else blocks, also beside a non-blocking fail. 130: the run was interrupted. A part has no
-    verdict; its code is 3 if its agent failed in every trial."""
-    if not run.complete:
-        return ExitCode.INTERRUPTED
-    if run.is_part and run.trials and all(trial.failure is not None for trial in run.trials):
-        return ExitCode.NOT_MEASURED
-    if not verdict.blocks:
-        return ExitCode.PASS
-    return ExitCode.FAIL if verdict.blocked_by is VerdictKind.FAIL else ExitCode.NOT_MEASURED

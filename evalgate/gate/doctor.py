@@ -9,10 +9,11 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,9 +22,11 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.pool import PythonOptions
 from evalgate.baseline import base as baseline_base, rules as baseline_rules
+from evalgate.config import variables, yaml
 from evalgate.config.context import Audience, Context
-from evalgate.config.settings import Settings
+from evalgate.config.settings import Settings, split_list
 from evalgate.config.variables import AgentVariables
+from evalgate.config.yaml import Locator
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import (
     agents as discovery_agents,
@@ -42,6 +45,7 @@ from evalgate.errors import (
     errors_in,
 )
 from evalgate.github import forks
+from evalgate.github.events import EventKind
 from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.judges.models import ENDPOINTS
@@ -50,8 +54,8 @@ from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
-from evalgate.values import Environ, Sentence, Wording, frozen_dataclass, grouped
-from . import measure, prepare, workflows
+from evalgate.values import Environ, Json, Sentence, Wording, elements, frozen_dataclass, grouped
+from . import measure, prepare
 from .store import HEAD
 
 LEAST_DISK_BYTES = 2 * 10**9
@@ -98,12 +102,13 @@ class _DoctorState:
     project: Project
     judge_environ: Environ
     judge_keys: frozenset[str]
+    """Names of variables with keys of judges."""
     isolated: isolation.Isolation | None = None
     reported_problems: set[Problem] = field(default_factory=set)
-    # the suite in whose section each agent was checked
     agents: dict[str, str] = field(default_factory=dict)
-    # names of the variables that agents should get in a workflow
+    """The suite in whose section each agent was checked, by `AgentUse.key`."""
     needed: set[str] = field(default_factory=set)
+    """Names of the variables that agents should get in a workflow."""
 
     def report(self, label: str, problems: Iterable[Problem]) -> Iterator[Check]:
         """Checks with the problems that no check had before."""
@@ -143,7 +148,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
         title="shared by all suites",
         checks=(*state.report("project", problems), *_machine(settings, context, project)),
     )
-    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(state)))
+    yield Section(title=WORKFLOWS, checks=tuple(_workflows(state)))
 
 
 NO_CASE = "no-evaluation-file"
@@ -223,11 +228,9 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     key = use.key
     project = state.project
     settings = project.settings
-    driver = agents.DRIVERS.get(use.driver)
-    found_by = f" ({use.found_by})" if use.found_by else ""
-    name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in state.agents:
-        yield Check("agent", f"{name}, checked for {state.agents[key]}")
+        title = discovery_agents.title(use)
+        yield Check("agent", f"{title}, checked for {state.agents[key]}")
         return
     agent_problems = [
         problem
@@ -245,7 +248,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     if errors_in(agent_problems):  # no agent can be opened
         state.agents[key] = suite.key
         return
-    yield Check("agent", f"{name}{found_by}")
+    yield Check("agent", discovery_agents.label(use))
     try:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # reported for evalgate.yml
@@ -423,7 +426,7 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables of agents in
     them."""
     settings = state.project.settings
-    steps = list(workflows.steps_of(isolation.top_of(settings.root)))
+    steps = list(steps_of(isolation.top_of(settings.root)))
     if not steps:
         problem = errors.note(
             "workflow-missing", "no workflow runs evalgate yet", hint="evalgate init"
@@ -435,8 +438,8 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
             yield Check("workflow", problem=step)
             continue
         problems = [
-            *workflows.problems(step),
-            *workflows.unset(step, sorted(state.needed), settings, for_judges=keys),
+            *problems_of_step(step),
+            *unset_in_step(step, sorted(state.needed), settings, for_judges=keys),
         ]
         yield from (Check("workflow", problem=problem) for problem in problems)
         if not problems:
@@ -450,13 +453,13 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its label, its result in words, or its problem. `detail`: lines to show with a
-    problem."""
+    """One check: its label, its result in words, or its problem."""
 
     label: str
     text: str = ""
     problem: Problem | None = None
     detail: str = ""
+    """Lines to show with a problem."""
 
 
 def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> Iterator[Check]:
@@ -466,16 +469,14 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
     present_names = surroundings.variables
     outside_variables = {**dotenv.of_agent(use, state.project.settings.root), **passed_variables}
     models_by_keys = grouped((keys_of(name), name) for name in surroundings.models)
-    flag, *vertex_names = workflows.VERTEX
+    flag, *vertex_names = VERTEX
     for keys, names in models_by_keys.items():
         model_names = words.listed(names)
         if keys == GOOGLE_KEYS and flag in present_names:
             missing = [name for name in vertex_names if name not in present_names]
             state.needed |= {
-                name
-                for name in workflows.VERTEX
-                if name not in present_names or name in outside_variables
-            } | {workflows.CREDENTIALS}
+                name for name in VERTEX if name not in present_names or name in outside_variables
+            } | {CREDENTIALS}
             yield _model(
                 f"{model_names} through Vertex AI",
                 missing,
@@ -483,8 +484,7 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
                 variables,
             )
             if not missing and (
-                workflows.CREDENTIALS in passed_variables
-                or workflows.CREDENTIALS not in present_names
+                CREDENTIALS in passed_variables or CREDENTIALS not in present_names
             ):
                 yield cloud_credentials(passed_variables)
         elif keys:
@@ -557,3 +557,209 @@ def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
         return [judge.api_key_env] if judge.api_key_env.isidentifier() else []
     names = () if judge.client == "replay" else criteria_judges.models_of(settings, suites)
     return list(dict.fromkeys(key for name in names for key in keys_of(name)[:1]))
+
+
+# --- the workflows that run evalgate: read, never run ---------------------------------------------
+
+
+WORKFLOWS = ".github/workflows"
+PLACEHOLDER = "OWNER"
+"""The placeholder for the action's owner in our examples."""
+
+CREDENTIALS = variables.CLOUD_FILE
+_SIGN_IN_ACTION = f"{variables.CLOUD_LOGIN}@"
+SIGN_IN_VARIABLES = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+"""The variables that this action sets for the later steps."""
+
+VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+"""Variables that google-genai needs for Vertex AI, besides credentials."""
+
+_USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
+
+
+@frozen_dataclass
+class GateStep:
+    """A step of a workflow that uses the action."""
+
+    place: Place
+    uses: str
+    events: frozenset[str]
+    inputs: Mapping[str, str]
+    """Its `with`."""
+    variables: frozenset[str]
+    """Names that are set for it."""
+    permissions: Mapping[str, str] | str | None
+    """Of the job, else of the workflow; None if neither has any."""
+    checkout: Json | None
+    """The `with` of actions/checkout before it; None without a checkout."""
+
+    @property
+    def env(self) -> tuple[str, ...]:
+        """The names in its input `env`."""
+        return tuple(split_list(self.inputs.get("env", "")))
+
+    @property
+    def measures(self) -> bool:
+        """True if it runs agents."""
+        return self.inputs.get("mode", "run") == "run"
+
+
+def steps_of(top: Path) -> Iterator[GateStep | Problem]:
+    """The steps of all workflows below `top` that use the action, and an error for each unreadable
+    workflow."""
+    folder = top / WORKFLOWS
+    for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        if "evalgate" not in text:
+            continue
+        document = yaml.load(text, file=f"{WORKFLOWS}/{path.name}")
+        if isinstance(document, Problem):
+            yield document
+        elif isinstance(document.raw, dict):
+            yield from _steps(document.raw, document.places)
+
+
+def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
+    triggers = workflow.get("on", workflow.get(True))  # which YAML reads as true
+    events = frozenset(
+        str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers])
+    )
+    for name, job in _mapping(workflow.get("jobs")).items():
+        checkout: Json | None = None
+        sign_in_names: tuple[str, ...] = ()
+        for index, step in enumerate(elements(job, "steps")):
+            uses = str(_mapping(step).get("uses", ""))
+            if uses.startswith("actions/checkout@"):
+                checkout = _mapping(step.get("with"))
+            elif uses.startswith(_SIGN_IN_ACTION):
+                sign_in_names = SIGN_IN_VARIABLES
+            if not _USES.fullmatch(uses):
+                continue
+            permissions = job.get("permissions", workflow.get("permissions"))
+            names = (key for level in (workflow, job, step) for key in _mapping(level.get("env")))
+            yield GateStep(
+                place=places("jobs", name, "steps", index, "uses"),
+                uses=uses,
+                events=events,
+                inputs={
+                    str(key): _value_text(setting)
+                    for key, setting in _mapping(step.get("with")).items()
+                },
+                variables=frozenset((*sign_in_names, *map(str, names))),
+                permissions=permissions if isinstance(permissions, str | dict) else None,
+                checkout=checkout,
+            )
+
+
+def problems_of_step(step: GateStep) -> Iterator[Problem]:
+    """The problems of a step's job and triggers, except variables."""
+    if EventKind.PULL_REQUEST_TARGET in step.events:
+        yield errors.error("workflow-event", forks.TARGET, step.place, forks.TARGET_HINT)
+    if step.uses.startswith(f"{PLACEHOLDER}/"):
+        message = f"`{step.uses}` names no owner yet: {PLACEHOLDER} stands for the publisher of the action"
+        yield errors.warning(
+            "workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}."
+        )
+    if missing_permissions := tuple(_missing(step)):
+        permissions = ", ".join(
+            f"`{name}: {right}` ({purpose})" for name, right, purpose in missing_permissions
+        )
+        lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing_permissions)
+        message = f"the job has no permission {permissions}"
+        yield errors.warning(
+            "workflow-permissions",
+            message,
+            step.place,
+            f"Add to the job:\n    permissions:\n{lines}",
+        )
+    if not step.measures:
+        return
+    if step.checkout is None:
+        message = "no step before it checks the repository out"
+        yield errors.error("workflow-checkout", message, step.place, "- uses: actions/checkout@v5")
+    elif _value_text(step.checkout.get("persist-credentials")) != "false":
+        message = "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
+        hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
+        yield errors.warning("token-in-checkout", message, step.place, hint)
+
+
+def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
+    """The permissions that a job lacks: name, right and purpose."""
+    permissions = [("contents", "read", "the checkout")] if step.measures else []
+    if "shard" not in step.inputs and step.inputs.get("comment") != "off":
+        permissions += [
+            ("pull-requests", "write", "the comment"),
+            ("checks", "write", "the check run"),
+        ]
+    job_permissions = step.permissions
+    if job_permissions is None:  # the repository's setting decides, mostly read-only
+        job_permissions = {"contents": "read"}
+    for name, right, purpose in permissions:
+        if isinstance(job_permissions, str):
+            is_granted = job_permissions == "write-all" or (
+                job_permissions == "read-all" and right == "read"
+            )
+        else:
+            is_granted = job_permissions.get(name) in (right, "write")
+        if not is_granted:
+            yield name, right, purpose
+
+
+def needs_naming(name: str) -> bool:
+    """True if an agent in a workflow gets a variable only if `env` names it."""
+    return not AgentVariables(environ={}).passes(name)
+
+
+def unset_in_step(
+    step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
+) -> Iterator[Problem]:
+    """A warning if a step does not give agents or judges their variables."""
+    if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
+        return  # the step runs a part of the repository, whose agents may differ
+    passed_variables = AgentVariables(
+        environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env
+    ).environment()
+    missing_names = _missing_names(needed, passed_variables.keys())
+    unset_names = (name for name in step.env if name not in step.variables and "*" not in name)
+    absent_names = dict.fromkeys([*missing_names, *unset_names])
+    judge_names = _missing_names(
+        [name for name in for_judges if name not in absent_names], step.variables
+    )
+    if judge_names:
+        message = f"judges would not get {words.listed(judge_names, limit=20)}"
+        hint = "\n".join(["At the step:", *_env(judge_names)])
+        yield errors.warning("workflow-variable", message, step.place, hint)
+    if not absent_names:
+        return
+    names = dict.fromkeys([*step.env, *(name for name in missing_names if needs_naming(name))])
+    lines = ["At the step:", *(["    with:", f"      env: {', '.join(names)}"] if names else [])]
+    lacking_names = [name for name in absent_names if name not in step.variables]
+    lines += _env([name for name in lacking_names if name != CREDENTIALS])
+    if CREDENTIALS in lacking_names:
+        lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
+    message = f"the agent would not get {words.listed(absent_names, limit=20)}"
+    yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+
+
+def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list[str]:
+    """The names of missing variables; a Google variable is not missing if another one serves the
+    same models."""
+    google = {*GOOGLE_KEYS, VERTEX[0]}
+    served_names = google if not google.isdisjoint(present_names) else set[str]()
+    return [name for name in names if name not in {*present_names, *served_names}]
+
+
+def _env(names: Sequence[str]) -> list[str]:
+    lines = [f"      {name}: {variables.secret(name)}" for name in names]
+    return ["    env:", *lines] if names else []
+
+
+def _mapping(node: Any) -> Mapping[Any, Any]:
+    return node if isinstance(node, dict) else {}
+
+
+def _value_text(node: Any) -> str:
+    return str(node).lower() if isinstance(node, bool) else str(node)

@@ -145,20 +145,23 @@ class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
 
 @frozen_dataclass
 class TurnEdit:
-    """The new expectations of one turn. `answer` None: the answer is unchanged."""
+    """The new expectations of one turn."""
 
     turn: Turn
     answer: str | None
+    """None: it stays as it is."""
     edits_calls: bool
+    """The calls become those of the agent."""
 
 
 @frozen_dataclass
 class Proposal:
-    """The changes of one case. `version`: the version of the case that was viewed."""
+    """The changes of one case."""
 
     stored_case: StoredCase
     root: Path
     version: str
+    """The version of the case that was viewed."""
     changes: tuple[TurnEdit, ...]
 
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from evalgate import __version__, agents, criteria, errors, reports
-from evalgate.agents import opening
+from evalgate.agents import opening, toolbox
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
-from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
     failures,

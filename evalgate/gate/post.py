@@ -20,7 +20,7 @@ from evalgate.github.client import Client, Pull
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import Decided, Posting
-from evalgate.model import Links, Report, RuleBook
+from evalgate.model import Display, KnownFacts, Links, Report, RuleBook
 from evalgate.results import file, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -41,15 +41,17 @@ UNVERIFIED_NOTE = (
 
 @frozen_dataclass
 class PostOutcome:
-    """The outcome: `report`, or None and the `reason` why nothing was posted.
-
-    `summary`: for the job's summary. `has_failed`: True if every requested post failed."""
+    """The outcome of `mode: post`."""
 
     report: Report | None = None
+    """None if nothing was posted."""
     reason: str = ""
+    """Why nothing was posted."""
     problems: tuple[Problem, ...] = ()
     summary: str = ""
+    """For the job's summary."""
     has_failed: bool = False
+    """Every requested post failed."""
 
 
 def post(
@@ -138,10 +140,9 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
-        criterion_judges=decision.criterion_judges(scored_uses, is_stored=True),
         problems=(*problems, *stored_problems),
-        links=links,
-        version=__version__,
+        facts=KnownFacts(criterion_judges=decision.criterion_judges(scored_uses, is_stored=True)),
+        display=Display(version=__version__, links=links),
     )
 
 

@@ -26,12 +26,14 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 
 @frozen_dataclass
 class WaitingChange:
-    """A change that waits. `name`: its name for people; `texts`: by file, relative to the root, the
-    old and the new text, None for no file; `reasons`: why a person has to decide."""
+    """A change that waits."""
 
     name: str
+    """For people."""
     texts: Mapping[str, tuple[str, str | None]]
+    """By file, relative to the root: the old and the new text, None for no file."""
     reasons: tuple[str, ...] = ()
+    """Why a person has to decide."""
 
     @property
     def diff(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from evalgate.errors import Severity
-from evalgate.reports.view import Remark
+from evalgate.reports.annotations import Remark
 from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass
 from . import client as github_client
@@ -36,11 +36,13 @@ class Conclusion(enum.StrEnum):
 
 @frozen_dataclass
 class Output:
-    """The content of a check run: a title, and two texts in Markdown."""
+    """The content of a check run."""
 
     title: str
     summary: str
+    """Markdown."""
     text: str = ""
+    """Markdown, shown below the summary."""
 
 
 def start(

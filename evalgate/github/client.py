@@ -54,12 +54,15 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One call. `doing`: its purpose in words; `needs`: the permission that a job needs for it."""
+    """One call."""
 
     method: str
     path: str
+    """With places for the values of a call, such as `{owner}`."""
     doing: str
+    """Its purpose in words, after `could not`."""
     needs: str
+    """The permission that a job needs for it."""
 
 
 _REPO = "/repos/{owner}/{repo}"
@@ -124,18 +127,20 @@ class _Reply(BaseModel):
 
 
 class User(_Reply):
-    """An account: a person or a bot; the login of a bot ends in `[bot]`."""
+    """An account: a person or a bot."""
 
     login: str
+    """Of a bot, it ends in `[bot]`."""
     type: str = ""
 
 
 class Comment(_Reply):
-    """A comment on an issue or a pull request; the user of a deleted account is None."""
+    """A comment on an issue or a pull request."""
 
     id: int
     body: str | None = None
     user: User | None = None
+    """None for a deleted account."""
 
 
 class CheckRun(_Reply):
@@ -145,16 +150,18 @@ class CheckRun(_Reply):
 
 
 class Artifact(_Reply):
-    """An artifact; `digest` (`sha256:...`) is of its zip, `created_at` in ISO 8601, `head_sha` of
-    the workflow run that made it."""
+    """An artifact of a workflow run."""
 
     id: int
     name: str
     size_in_bytes: int
     expired: bool
     created_at: str | None = None
+    """ISO 8601."""
     digest: str | None = None
+    """Of its zip: `sha256:...`."""
     head_sha: str | None = Field(None, validation_alias=AliasPath("workflow_run", "head_sha"))
+    """The commit of the workflow run that made it."""
 
 
 class ArtifactPage(_Reply):
@@ -164,11 +171,12 @@ class ArtifactPage(_Reply):
 
 
 class PullSide(_Reply):
-    """Base or head of a pull request; the repository of a deleted fork is null."""
+    """Base or head of a pull request."""
 
     ref: str
     sha: str
     repository: str | None = Field(None, validation_alias=AliasPath("repo", "full_name"))
+    """None for a deleted fork."""
 
 
 class Pull(_Reply):

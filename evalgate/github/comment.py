@@ -20,14 +20,17 @@ _NO_ROOM = "The details do not fit in this comment: see the job summary."
 
 @frozen_dataclass
 class Job:
-    """The sender of posts: the gate's name, this workflow run, its attempt number, and its address.
-    `once`: identifies this job among those of the run."""
+    """The sender of posts."""
 
     name: str = ""
+    """The gate's."""
     run: int = 0
+    """The id of this workflow run; 0 if it is unknown."""
     attempt: int = 0
     address: str = ""
+    """Of the workflow run."""
     once: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    """Identifies this job among those of the run."""
 
 
 def key_of(name: str) -> str:

@@ -36,38 +36,43 @@ class EventKind(enum.StrEnum):
 
 @frozen_dataclass
 class Head:
-    """The commit of an event; its `ref` without `refs/heads/`, "" if unknown. `is_fork`: it is in
-    another repository, or in a deleted one; None if the event has no head."""
+    """The commit of an event."""
 
     sha: str = ""
     ref: str = ""
+    """Without `refs/heads/`; "" if unknown."""
     repository: str = ""
     is_fork: bool | None = None
+    """It is in another repository, or in a deleted one; None if the event has no head."""
 
 
 @frozen_dataclass
 class FinishedRun:
-    """The run of a `workflow_run` event: its id and attempt, its event, its conclusion."""
+    """The run of a `workflow_run` event."""
 
     id: int
     attempt: int = 1
     event: str = ""
+    """The name of the event that started it."""
     conclusion: str = ""
 
 
 @frozen_dataclass
 class EventContext:
-    """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a
-    push to the default branch, or a schedule, from which baselines are seeded."""
+    """One event. SHAs are full and in lower case; "" and None are unknown."""
 
     kind: EventKind
     name: str = ""
+    """As GitHub writes it, also of kinds that evalgate does not know."""
     repository: str = ""
     number: int | None = None
+    """Of the pull request."""
     base_sha: str = ""
     head: Head = Head()
     on_default_branch: bool = False
+    """A push to the default branch, or a schedule: baselines are seeded from it."""
     run: FinishedRun | None = None
+    """Of a `workflow_run` event."""
 
 
 CHANGE_EVENTS = frozenset(

@@ -124,26 +124,21 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
 
     They are looked up by the commit first; the answer may be empty for a fork's commit, so they are
     then looked up by the branch. Empty: the pull request was closed or has a newer head."""
-    from . import client as github_client  # noqa: PLC0415 - see above
+    from .client import LIST_COMMIT_PULLS, LIST_PULLS, GitHubFailed, GitHubFault, Pull  # noqa: PLC0415 - see above
 
     try:
-        pulls = client.fetch_all(
-            github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha
-        )
-    except github_client.GitHubFailed as error:
+        pulls = client.fetch_all(LIST_COMMIT_PULLS, Pull, commit_sha=event.head.sha)
+    except GitHubFailed as error:
         # 422: this repository does not know the commit, for example of a fork whose branch was
         # removed.
-        if error.kind not in (
-            github_client.GitHubFault.INVALID,
-            github_client.GitHubFault.NOT_FOUND,
-        ):
+        if error.kind not in (GitHubFault.INVALID, GitHubFault.NOT_FOUND):
             raise
         pulls = []
     matches = _with_head(pulls, event.head.sha, client.repository)
     owner = event.head.repository.partition("/")[0]
     if not matches and owner and event.head.ref:
         query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
-        branch_pulls = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
+        branch_pulls = client.fetch_all(LIST_PULLS, Pull, query=query)
         matches = _with_head(branch_pulls, event.head.sha, client.repository)
     return tuple(sorted(matches, key=lambda pull: pull.number))
 

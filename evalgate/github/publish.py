@@ -17,8 +17,8 @@ from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
 from evalgate.model import Report, VerdictKind
-from evalgate.reports import comment, moved, view, wording
-from evalgate.reports.view import Remark
+from evalgate.reports import annotations as reports_annotations, comment, moved, view, wording
+from evalgate.reports.annotations import Remark
 from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, Redactor, frozen_dataclass
 from . import check_run, comment as github_comment
@@ -55,12 +55,14 @@ def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
 
 @frozen_dataclass
 class Decided:
-    """A decision, ready to be posted. `create`: make a comment if it is missing."""
+    """A decision, ready to be posted."""
 
     conclusion: Conclusion
     output: Output
     annotations: tuple[Remark, ...] = ()
+    """The most important first."""
     create: bool = False
+    """Make a comment if it is missing."""
 
 
 def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Decided:
@@ -76,7 +78,7 @@ def decided(report: Report, *, comment_rule: str, redact: Redactor = str) -> Dec
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
-        annotations=view.remarks(report),
+        annotations=reports_annotations.remarks(report),
         create=is_worth_a_comment(report, comment_rule),
     )
 
@@ -190,9 +192,10 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Render the report now: its conversations cannot be read after the run."""
-        if report.comment and self._number is not None:
-            self._comment = report.comment
-        self._wants_check = self._wants_check or (report.check_run and self._may_check)
+        channels = report.display.channels
+        if channels.comment and self._number is not None:
+            self._comment = channels.comment
+        self._wants_check = self._wants_check or (channels.check_run and self._may_check)
         self._decided = decided(report, comment_rule=self._comment, redact=self._redact)
 
     def finish(self, reason: str = "") -> tuple[Problem, ...]:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
@@ -182,7 +181,9 @@ class RateLimiter:
                     )
                     with self._changed:
                         breaker.failures_in_row += 1
-                    raise JudgeFailed(replace(outcome, message=message))
+                    raise JudgeFailed(
+                        JudgeFailure(kind=outcome.kind, message=message, usage=outcome.usage)
+                    )
                 if not self._clock.sleep(wait_s):
                     raise JudgeFailed(outcome)
                 retried(outcome)
@@ -316,11 +317,10 @@ class RateLimiters:
 
 def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters with the limits for judges in evalgate.yml."""
-    deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     limits = RateLimits(
         calls_at_once=defaults.calls_at_once,
         call_deadline_s=defaults.call_deadline,
-        deadline_s=deadline_s,
+        deadline_s=math.inf if defaults.deadline is None else defaults.deadline,
     )
     return RateLimiters(limits, clock)
 

@@ -88,8 +88,8 @@ class ConfusionKind(enum.StrEnum):
 
 
 @frozen_dataclass
-class Example:
-    """One label on which the judge disagreed or that it could not decide; texts are clipped."""
+class LabelDifference:
+    """A label on which judge and person do not agree."""
 
     kind: ConfusionKind
     line: int
@@ -97,6 +97,12 @@ class Example:
     where: str = ""
     """Its run and turn; "" if unknown."""
     subject: str = ""
+
+
+@frozen_dataclass
+class Example(LabelDifference):
+    """One label on which the judge disagreed or that it could not decide; texts are clipped."""
+
     human: str
     """The verdict of the human label."""
     judge: str = ""

@@ -272,8 +272,7 @@ class SimulatorUse:
     stop_signal: str = "</finished>"
     """The text with which the user ends the conversation."""
     prompt_version: str = ""
-    """Of evalgate's prompt."""
-    place: Place | None = None
+    """The version of evalgate's prompt; "" until the user is settled."""
     endpoint: str = ""
     """As `CriterionUse.endpoint`."""
 
@@ -341,6 +340,7 @@ class Suite:
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
     """Who speaks for the user in scenarios."""
+    simulator_place: Place | None = None
     problem: str = ""
     """Why the suite cannot be measured, an error of this file only; the suite then has no cases."""
 

@@ -20,15 +20,15 @@ from . import (
 @frozen_dataclass
 class Renderer:
     """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.decision` writes
-    the file.
-
-    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's
-    outputs. No file is written of an empty text."""
+    the file."""
 
     name: str
+    """In docs/reports.md, and of the action's output with the path."""
     file_name: str
     summary: str
+    """What the file is, in words for the tables of docs/reports.md and of the action's outputs."""
     render: Callable[[Report], str]
+    """The text of the file; "" for no file."""
 
 
 RENDERERS: Table[Renderer] = Table(

@@ -46,17 +46,22 @@ Fact: TypeAlias = tuple[str, str, str]
 
 @frozen_dataclass
 class AgentChange:
-    """One thing that changed: `text` has placeholders for its name, the agent that has it, and its
-    values on both sides, which are untrusted. `lines`: the difference, if the text does not show it
-    all."""
+    """One thing that changed."""
 
     kind: str
+    """A key of RANKS."""
     text: str
+    """A sentence with the names of the next four fields in braces."""
     name: str
+    """Of what changed; untrusted, as the next three."""
     owner: str = ""
+    """The agent that has it; "" for an agent, a package or a file."""
     base: str = ""
+    """The value on the base."""
     head: str = ""
+    """The value on head."""
     lines: tuple[DiffPiece, ...] = ()
+    """The difference, if the text does not show it all."""
 
     def sentence(self, mark: Callable[[str], str] = str) -> str:
         """In words; `mark` spells names."""
@@ -152,7 +157,11 @@ def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentCh
             text = phrase("agent_change", kind, base_text, head_text, is_alone)
             yield _change(kind, text, name, base_text, head_text, owner=owner)
         elif base_text is not None and head_text is not None:  # not of a tool of one side
-            yield _text_change(kind, name, base_text, head_text)
+            sides = (plain.clip(side, TEXT) for side in (base_text, head_text))
+            lines = tuple(diff.of_lines(*sides))
+            line_count = max(sum(line.mark == mark for line in lines) for mark in "-+")
+            text = phrase("text_change", kind, line_count)
+            yield AgentChange(kind=kind, text=text, name=name, lines=lines)
     for (base_model, head_model), names in sorted(names_by_models.items()):
         yield _change(
             "model", phrase("models_change", len(names)), names[0], base_model, head_model
@@ -196,10 +205,3 @@ def _change(
         base=base or phrase("not_set"),
         head=head or phrase("not_set"),
     )
-
-
-def _text_change(kind: str, name: str, base: str, head: str) -> AgentChange:
-    lines = diff.of_lines(plain.clip(base, TEXT), plain.clip(head, TEXT))
-    removed_count, added_count = (sum(line.mark == mark for line in lines) for mark in "-+")
-    text = phrase("text_change", kind, max(removed_count, added_count))
-    return AgentChange(kind=kind, text=text, name=name, lines=tuple(lines))

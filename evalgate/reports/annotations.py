@@ -1,27 +1,94 @@
-"""Output for a workflow: commands that annotate lines of files, and outputs for later steps."""
+"""Remarks beside lines of files, the commands of a workflow that show them, and outputs for later
+steps."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 
 from evalgate.errors import Problem, Severity
-from evalgate.model import Report, run as model_run
+from evalgate.model import Edits, Links, Report, VerdictKind, run as model_run
+from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, workflow_commands
-from evalgate.values import grouped
-from . import edits, view, wording
+from evalgate.values import frozen_dataclass, grouped
+from . import cases as reports_cases, edits, view, wording
+from .cases import CaseView
 from .phrases import phrase
-from .view import Remark
 
 REASON_LIMIT = 1_000
+MESSAGE_LIMIT = 1_000
+TITLE_LIMIT = 120
 NAMES = 1_000
 NAME_LIMIT = 100
 """GitHub takes 1 MB of outputs in all."""
 PER_LEVEL = 10
 """GitHub shows ten errors, ten warnings and ten notices of one step."""
+
+
+@frozen_dataclass
+class Remark:
+    """A message for a line of a file."""
+
+    level: Severity
+    file: str
+    """As the repository names it."""
+    line: int | None
+    """From 1; None if it is unknown."""
+    title: str
+    message: str
+
+
+def remarks(report: Report) -> tuple[Remark, ...]:
+    """Errors for failing cases, worst first; then warnings for unmeasured, pre-existing and
+    non-blocking cases, and for relaxed rules whose line is known."""
+    case_views = view.view_of(report).cases
+    failing_cases = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
+    unmeasured_cases = [
+        case
+        for case in case_views
+        if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
+    ]
+    case_remarks = [
+        _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
+    ]
+    rule_remarks = [
+        Remark(
+            level=Severity.WARNING,
+            file=report.links.place(edit.place.file),
+            line=edit.place.line,
+            title=phrase("relaxed_title"),
+            message=plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT),
+        )
+        for edit in report.edits.rules()
+        if report.is_relaxed and edit.place is not None
+    ]
+    return (
+        *sorted(case_remarks, key=lambda remark: remark.level is not Severity.ERROR),
+        *rule_remarks,
+    )
+
+
+def _has_failed(case: CaseView) -> bool:
+    return case.kind is VerdictKind.FAIL and not case.agent_failed
+
+
+def _case_remark(case: CaseView, links: Links) -> Remark:
+    is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
+    lines = [
+        *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),
+        case.failure_origin,
+    ]
+    if not case.failing:
+        lines = [case.unmeasured_reason, case.output]
+    return Remark(
+        level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
+        file=links.place(case.file),
+        line=case.line,
+        title=phrase("remark_title", case.word, plain.label(case.case_id, TITLE_LIMIT)),
+        message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
+    )
 
 
 def render(report: Report) -> tuple[str, ...]:
@@ -30,14 +97,9 @@ def render(report: Report) -> tuple[str, ...]:
 
     A part reports only errors; the merge reports everything else once."""
     is_part = report.run.is_part
-    remarks = () if is_part else view.remarks(report)
+    line_remarks = () if is_part else remarks(report)
     problems = [
-        # the log has their full texts
-        replace(
-            problem.below(report.links.folder),
-            message=plain.keep_advice(str(problem.message), view.MESSAGE_LIMIT),
-            hint=plain.keep_advice(str(problem.hint), view.MESSAGE_LIMIT),
-        )
+        problem.below(report.links.folder)
         for problem in report.problems
         if problem.severity is Severity.ERROR or not is_part
     ]
@@ -48,7 +110,7 @@ def render(report: Report) -> tuple[str, ...]:
         Severity.WARNING: PER_LEVEL - bool(unscored),
         Severity.NOTE: PER_LEVEL - 1,
     }
-    kinds = [_kind(remarks, problems, severity, limit) for severity, limit in limits.items()]
+    kinds = [_kind(line_remarks, problems, severity, limit) for severity, limit in limits.items()]
     # GitHub hides the others: cases and rules are in the reports, everything else is in the log
     overflow = phrase("annotations_left", *kinds)
     commands = [line for lines, _, _ in kinds for line in lines]
@@ -75,7 +137,7 @@ def _kind(
         if remark.level is severity
     ]
     problem_commands = [
-        workflow_commands.render_problem(problem)
+        workflow_commands.render_problem(problem, limit=MESSAGE_LIMIT)  # the log has all of it
         for problem in problems
         if problem.severity is severity
     ]
@@ -93,30 +155,12 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     comparison; both are JSON objects. `evidence`: the worth of bets that head is worse, from 1.
     `relaxed`: the relaxed rules that alone let the change pass. `judge-cost-usd` is empty if the
     price of any call is unknown."""
-    totals = view.view_of(report).totals.cases
+    totals = view.view_of(report).counts
     counts = ((label.value, totals[label]) for label in wording.COUNTED)
     rows = report.compared.criteria[:NAMES]
     deltas = dict[str, float | None]()
     for row in rows:  # a criterion's first row is that of the cases that decide
         deltas.setdefault(plain.label(row.name, NAME_LIMIT), row.delta)
-    judge_totals = model_run.total_of(report.run.judges)
-    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
-    cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
-    return {
-        "verdict": report.verdict.kind.value,
-        "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
-        **{label.replace("_", "-"): str(number) for label, number in counts},
-        "total": str(totals["total"]),
-        "scores": _scores(report),
-        "delta": json.dumps(deltas, separators=(",", ":")),
-        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
-        "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
-        "judge-calls": str(judge_totals.calls),
-        "judge-cost-usd": "" if judge_totals.unpriced else cost,
-    }
-
-
-def _scores(report: Report) -> str:
     values_by_name = grouped(
         (plain.label(verdict.name, NAME_LIMIT), verdict.value)
         for case in report.verdict.cases
@@ -126,4 +170,18 @@ def _scores(report: Report) -> str:
     for name, values in list(values_by_name.items())[:NAMES]:
         known_values = [value for value in values if value is not None and math.isfinite(value)]
         means[name] = fmean(known_values) if known_values else None
-    return json.dumps(means, separators=(",", ":"))
+    judge_totals = model_run.total_of(report.run.judges)
+    relaxed_rules = edits.rules(report.edits) if report.is_relaxed else ""
+    cost = f"{judge_totals.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
+    return {
+        "verdict": report.verdict.kind.value,
+        "reason": plain.one_line(plain.clip(str(report.verdict.reason), REASON_LIMIT)),
+        **{label.replace("_", "-"): str(number) for label, number in counts},
+        "total": str(totals["total"]),
+        "scores": json.dumps(means, separators=(",", ":")),
+        "delta": json.dumps(deltas, separators=(",", ":")),
+        "relaxed": plain.one_line(plain.clip(relaxed_rules, REASON_LIMIT)),
+        "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
+        "judge-calls": str(judge_totals.calls),
+        "judge-cost-usd": "" if judge_totals.unpriced else cost,
+    }

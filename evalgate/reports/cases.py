@@ -9,7 +9,6 @@ from typing import Self
 from evalgate.comparison import pairing, threshold
 from evalgate.model import (
     AgentFailure,
-    Book,
     Case,
     CaseComparison,
     CaseKey,
@@ -19,15 +18,12 @@ from evalgate.model import (
     Comparison,
     CriterionComparison,
     CriterionVerdict,
-    Edits,
     GateKind,
     GradedTrial,
     Invocation,
     Lack,
-    Power,
     Reason,
     Report,
-    Reruns,
     Run,
     Suite,
     TrialKey,
@@ -46,6 +42,8 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
 FAILED_LABELS = frozenset({*labels.FAILURES, *labels.UNSTABLE})
 
 NAME_WIDTH = 60
+WHY_LIMIT = 600
+DETAIL_LIMIT = 20_000
 
 
 KINDS: Mapping[Change, VerdictKind] = {
@@ -58,18 +56,27 @@ KINDS: Mapping[Change, VerdictKind] = {
 """The verdict whose sign and color a change has."""
 
 
+MARKS: Mapping[VerdictKind, str] = {
+    VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
+    VerdictKind.FAIL: "\N{CROSS MARK}",
+    VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
+    VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
+}
+
+
 NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
 """The sign of a failure that is shown and does not block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseSide:
-    """The trials of a case in the run of one side, in order of repeats, and the reruns that were to
-    confirm its failure."""
+    """A case in the run of one side."""
 
     run: Run
     trials: tuple[GradedTrial, ...]
+    """In order of repeats."""
     confirmations: tuple[GradedTrial, ...]
+    """The reruns that were to confirm its failure."""
 
     def turns(self, key: TrialKey) -> Sequence[Invocation] | None:
         """The turns of a trial; None if its agent failed, or it was not kept."""
@@ -79,20 +86,22 @@ class CaseSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
-    """A case with its verdict, its place in the user's files, and its trials on head and on the
-    base, if there is one; `compared`: its comparison with the base, or None. `label`: what it is
-    counted as.
-    `allowed`: why it decides nothing although it does not pass, "" if the origin of the failure is
-    the reason; None if it decides."""
+    """A case with all that reports say of it."""
 
     head: CaseSide
     base: CaseSide | None = None
+    """None without a run of the base."""
     verdict: CaseVerdict
     suite: Suite
     eval_case: Case
+    """The case in the user's files."""
     label: CaseLabel
+    """What it is counted as."""
     compared: CaseComparison | None = None
+    """Its comparison with the base; None without one."""
     allowed: str | None = None
+    """Why it decides nothing although it does not pass, "" if the origin of the failure is the
+    reason; None if it decides."""
 
     @property
     def trials(self) -> tuple[GradedTrial, ...]:
@@ -117,6 +126,17 @@ class CaseView:
         return self.allowed is not None and (
             self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY
         )
+
+    @property
+    def word(self) -> str:
+        """Its word in every report: that of its label if that is an exception, else of its
+        verdict."""
+        return stored_word(self.kind, self.label)
+
+    @property
+    def mark(self) -> str:
+        """Its sign: a failure that does not block has one of its own."""
+        return NON_BLOCKING if self.is_allowed_failure else kind_mark(self.kind)
 
     @property
     def group(self) -> str:
@@ -182,6 +202,32 @@ class CaseView:
         return next((trial.failure for trial in self.trials if trial.failure is not None), None)
 
     @property
+    def output(self) -> str:
+        """The agent's output at its failure, if that decided the case."""
+        return "" if self.failing or self.failure is None else last_output(self.failure)
+
+    @property
+    def unmeasured_reason(self) -> str:
+        """A sentence on why it could not be evaluated: the agent's failure, else the first
+        criterion without a score."""
+        if self.failure is not None:
+            return failure_sentence(self.failure)
+        if not self.trials:
+            return phrase("not_run")
+        if self.unmeasured:
+            verdict = self.unmeasured[0]
+            return f"{verdict.name}: {unmeasured_sentence(verdict)}"
+        return plain.bounded(self.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
+
+    def reason(self, width: int) -> str:
+        """The failed criteria and the origin of the failure; "" if it passed. Names take at most
+        `width` characters."""
+        if not self.failing:
+            return "" if self.kind is VerdictKind.PASS else self.unmeasured_reason
+        misses = self.misses(lambda name: plain.label(name, width))
+        return ", ".join(text for text in (*misses, self.failure_origin) if text)
+
+    @property
     def skipped(self) -> bool:
         """True if the user asked to skip everything unmeasured here."""
         return bool(self.trials and self.unmeasured) and all(
@@ -229,17 +275,12 @@ class CaseView:
     def failure_origin(self) -> str:
         """The origin of the failure, and why it does not decide, if so; "" without a base."""
         origin = failure_origin(self.label, self.compared)
-        reruns = self.reruns
+        reruns = None if self.compared is None else self.compared.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
         if origin and not self.allowed and self.verdict.exemption:
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
-
-    @property
-    def reruns(self) -> Reruns | None:
-        """The fresh runs that were to confirm its failure."""
-        return None if self.compared is None else self.compared.reruns
 
     @property
     def is_new(self) -> bool:
@@ -269,6 +310,40 @@ class CaseView:
                 if len(outcomes) > 1:
                     verdicts.append(verdict)
         return tuple(verdicts)
+
+
+def kind_mark(kind: VerdictKind | None) -> str:
+    """A sign that is readable without color; a gate with nothing to compare has its own."""
+    return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
+
+
+def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
+    """The word of a case of a stored run."""
+    is_aside = label in labels.UNSTABLE
+    return phrase("label_word", label) if is_aside else phrase("kind_word", kind)
+
+
+def failure_sentence(failure: AgentFailure) -> str:
+    """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
+    return f"{phrase('failed_agent', failure)} {plain.bounded(failure.message, WHY_LIMIT)}"
+
+
+def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
+    """The agent's output at its failure, mostly standard error: the first and the last lines."""
+    return plain.ends(
+        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
+        most_lines=most_lines,
+        limit=125 * most_lines,
+    ).strip("\n")
+
+
+def unmeasured_sentence(verdict: CriterionVerdict) -> str:
+    """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
+    message = plain.bounded(verdict.message, WHY_LIMIT)
+    if verdict.reason is None:
+        return message or phrase("no_score")
+    reason = phrase("reason_words", verdict.reason)
+    return message if message.startswith(reason) else f"{reason}: {message}" if message else reason
 
 
 def side_of(run: Run) -> Callable[[CaseKey], CaseSide]:
@@ -429,32 +504,23 @@ def _is_one_agent(comparison: Comparison) -> bool:
 
 
 def certainty(report: Report) -> str:
-    """The evidence, and the chance to notice a broken case; "" without a comparison, or if an
-    agent is compared with itself."""
+    """The evidence of the bets, by whose rules if both sides' differ, and its meaning; and the
+    chance to notice a broken case, if it is known. "" without a comparison, or if an agent is
+    compared with itself."""
     comparison = report.comparison
     if comparison is None or _is_one_agent(comparison):
         return ""
-    power = "" if comparison.book.is_worse else power_sentence(comparison.power)
-    return f"{evidence_sentence(comparison.book, report.edits)} {power}".rstrip()
-
-
-def evidence_sentence(book: Book, edits: Edits) -> str:
-    """The evidence of the bets, by whose rules if both sides' differ, and its meaning."""
+    book = comparison.book
     broken_keys = book.certainly_broken if book.is_worse else ()
-    names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in broken_keys]
-    return phrase("bets", book, names, bool(edits.rules()), edits.by_base)
+    edits = report.edits
+    sentence = phrase("bets", book, _quoted_names(broken_keys), bool(edits.rules()), edits.by_base)
+    power = comparison.power
+    if book.is_worse or power is None or not power.caught:
+        return sentence
+    (_, share), *levels = power.caught
+    next_level = next((level for level in levels if level[1] > share), None)
+    return f"{sentence} {phrase('power', power, share, next_level, _quoted_names(power.unseen))}"
 
 
-def power_sentence(power: Power | None) -> str:
-    """The chance to notice a broken case; "" if it is unknown."""
-    if power is None or not power.caught:
-        return ""
-    share = power.caught[0][1]
-    next_level = next((level for level in power.caught[1:] if level[1] > share), None)
-    return phrase(
-        "power",
-        power,
-        share,
-        next_level,
-        [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen],
-    )
+def _quoted_names(keys: Iterable[CaseKey]) -> list[str]:
+    return [plain.quoted(case_id, NAME_WIDTH) for _, case_id in keys]

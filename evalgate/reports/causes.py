@@ -11,7 +11,7 @@ from evalgate.model.call_diff import CallPair
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import grouped
-from . import turns, wording
+from . import turns
 from .cases import CaseView
 from .phrases import phrase
 
@@ -59,7 +59,7 @@ def cause(case: CaseView) -> str:
     without values, else the criteria that miss their thresholds."""
     if not case.failing:
         if case.failure is None:
-            sentence = wording.unmeasured_reason(case)
+            sentence = case.unmeasured_reason
         else:  # without its turn, which may differ between cases
             sentence = plain.clip(case.failure.message, LIMIT * 2)
             if not sentence.startswith("the agent"):
@@ -77,7 +77,7 @@ def difference(case: CaseView) -> str:
     """What is different in the shown trial of a case that does not pass, in one sentence. Names are
     between backticks."""
     text = next(_differences(case, is_brief=False), "") if case.failing else ""
-    return plain.clip_end(plain.one_line(text or wording.unmeasured_reason(case)), LIMIT * 2)
+    return plain.clip_end(plain.one_line(text or case.unmeasured_reason), LIMIT * 2)
 
 
 def _differences(case: CaseView, *, is_brief: bool) -> Iterator[str]:

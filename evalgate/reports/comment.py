@@ -88,7 +88,28 @@ def render_summary(report: Report) -> str:
     Its bytes are bounded: the table takes at most half, broken cases the remaining room.
     Cases without room are counted."""
     v = view.view_of(report)
-    top_parts = _summary_head(v)
+    comparison_parts = (
+        [
+            _draw("compared", report, 200),
+            _draw("fixed", v),
+            _draw("excluded", v.comparison),
+        ]
+        if v.comparison is not None
+        else []
+    )
+    top_parts = [
+        _draw("verdict", v),
+        _rules(report, room=SUMMARY_EDITS_ROOM),
+        _draw("notices", v),
+        _draw("counted", v),
+        _draw("measured", v),
+        _draw("agent_changed", v),
+        _draw("causes", v, 200),
+        *comparison_parts,
+        _draw("broken", v, 50),
+        _draw("criteria", v.criteria, 200),
+        _draw("trend_table", report.facts.trends, 50) if report.facts.trends else "",
+    ]
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
         - sum(map(markdown.length, top_parts))
@@ -113,33 +134,6 @@ def render_summary(report: Report) -> str:
             ]
     falls = _falls(v, room=SUMMARY_FALLS_ROOM, criteria=20)
     return _join_parts((*top_parts, falls, table, *bottom_parts)) + "\n"
-
-
-def _summary_head(v: View) -> list[str]:
-    """The summary's parts above the cases; all of them fit."""
-    report = v.report
-    comparison_parts = (
-        [
-            _draw("compared", report, 200),
-            _draw("fixed", v),
-            _draw("excluded", v.comparison),
-        ]
-        if v.comparison is not None
-        else []
-    )
-    return [
-        _draw("verdict", v),
-        _rules(report, room=SUMMARY_EDITS_ROOM),
-        _draw("notices", v),
-        _draw("counted", v),
-        _draw("measured", v),
-        _draw("agent_changed", v),
-        _draw("causes", v, 200),
-        *comparison_parts,
-        _draw("broken", v, 50),
-        _draw("criteria", v.criteria, 200),
-        _draw("trend_table", report.trends, 50) if report.trends else "",
-    ]
 
 
 def _rules(report: Report, *, room: int) -> str:
@@ -272,12 +266,14 @@ def _join_parts(parts: Iterable[str]) -> str:
 
 @frozen_dataclass
 class Part:
-    """A part of the comment: `draw` gives its text within so many UTF-16 units, "" for none.
-    `room`: the most it takes; 0: what all others leave. `title`: what it is folded under."""
+    """A part of the comment."""
 
     draw: Callable[[View, int], str]
+    """The text of a report's view within so many UTF-16 units; "" for none."""
     room: int = 4_000
+    """The most UTF-16 units that it takes; 0: what all others leave."""
     title: str = ""
+    """The phrase that it is folded under; "" if it is open."""
 
 
 def render(report: Report) -> str:
@@ -342,7 +338,7 @@ def _open_cases(v: View) -> Sequence[CaseView]:
 def _by_reason(case_views: Sequence[CaseView]) -> list[list[CaseView]]:
     """Groups of GROUP_FROM or more unmeasured cases with one reason, largest first; then the list
     of all other cases, which may be empty."""
-    cases_by_reason = grouped((wording.unmeasured_reason(case), case) for case in case_views)
+    cases_by_reason = grouped((case.unmeasured_reason, case) for case in case_views)
     groups = sorted(
         (group for group in cases_by_reason.values() if len(group) >= GROUP_FROM),
         key=len,
@@ -430,13 +426,13 @@ def diff_answers(
             expected.strip(), actual.strip(), BRIEF_ANSWER if is_brief else ANSWER_LIMIT
         )
     )
-    comparison = diff.compare(expected, actual)
+    pieces, likeness = diff.compare(expected, actual)
     shown_lines = max(len(expected_lines), len(actual_lines))
-    if is_brief or shown_lines <= SHORT_LINES or comparison.likeness < LEAST_LIKENESS:
+    if is_brief or shown_lines <= SHORT_LINES or likeness < LEAST_LIKENESS:
         rows = [*(f"- {line}" for line in expected_lines), *(f"+ {line}" for line in actual_lines)]
         block = markdown.fence("\n".join(rows), "diff")
         return Safe(f"{phrase('answer_lines', is_base)}\n{block}")
-    word_diff = _word_difference(comparison.pieces)
+    word_diff = _word_difference(pieces)
     return Safe(f"{phrase('answer_words', is_base)}\n<pre>{word_diff}</pre>")
 
 

@@ -19,7 +19,7 @@ from evalgate.model import (
 from evalgate.results import labels
 from evalgate.text import plain, words
 from evalgate.values import grouped
-from . import causes, turns, view, wording
+from . import cases, causes, turns, view
 from .cases import CaseView
 from .phrases import phrase
 from .turns import Turn
@@ -52,7 +52,7 @@ def render(report: Report) -> str:
     )
     if report.comparison is not None:
         suites += _gates(report, has_failed_case="<failure " in suites or "<error " in suites)
-    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
+    root = ET.Element("testsuites", {"name": plain.label(report.display.title, 100)})
     for name in ("tests", "failures", "errors"):
         root.set(name, str(suites.count(f"<{COUNTS[name]} ")))
     root.set("time", f"{report.run.seconds:.3f}")
@@ -85,7 +85,7 @@ def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> s
     counts = labels.count(case.label for case in case_views)
     facts = {
         "verdict": phrase("kind_word", suite.kind),
-        "reason": wording.bounded(suite.reason, TEXT_LIMIT),
+        "reason": plain.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.head_commit),
@@ -115,7 +115,7 @@ def _gates(report: Report, *, has_failed_case: bool) -> str:
     test_cases = ""
     is_all_advisory = all(suite.advisory for suite in report.verdict.suites)
     for gate in report.verdict.gates:
-        reason = wording.bounded(gate.reason, TEXT_LIMIT)
+        reason = plain.bounded(gate.reason, TEXT_LIMIT)
         answers[gate.gate.value] = f"{phrase('kind_word', gate.kind)}: {reason}"
         test_case = TestCase(gate.gate.value, classname="evalgate")
         if gate.kind is VerdictKind.FAIL:
@@ -133,7 +133,7 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> str:
     """An evaluation file that could not be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
     test_case = TestCase(phrase("broken_file_case"), classname=name)
-    reason = wording.bounded(suite.reason, TEXT_LIMIT)
+    reason = plain.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
         test_case.add_skipped_info(
             message=phrase("skipped", phrase("kind_word", VerdictKind.NOT_MEASURED), reason)
@@ -182,7 +182,7 @@ def _test_case(case: CaseView) -> TestCase:
                 message=_reason(case), output=_body(case), error_type=_error_type(case)
             )
         case VerdictKind.INCONCLUSIVE:
-            reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
+            reason = plain.bounded(case.verdict.reason, TEXT_LIMIT)
             test_case.add_skipped_info(
                 message=phrase("skipped", phrase("kind_word", case.verdict.kind), reason)
             )
@@ -190,7 +190,7 @@ def _test_case(case: CaseView) -> TestCase:
 
 
 def _reason(case: CaseView) -> str:
-    return plain.one_line(wording.unmeasured_reason(case))
+    return plain.one_line(case.unmeasured_reason)
 
 
 def _error_type(case: CaseView) -> str:
@@ -226,7 +226,7 @@ def _body(case: CaseView) -> str:
     ]
     for trial in case.trials:
         if trial.failure is not None:
-            sentence = wording.failure_sentence(trial.failure)
+            sentence = cases.failure_sentence(trial.failure)
             lines.append(phrase("failed_run", trial.key.number + 1, sentence))
             if trial.failure.detail:
                 lines.append(plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT)))

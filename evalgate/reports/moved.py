@@ -33,13 +33,15 @@ tolerated drop decides alone: it is a share of the base's mean already."""
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseFall:
-    """The means of one case by one criterion, over the runs of each side. `turn` is None if a
-    conversation is missing, or a simulated user led it."""
+    """The scores of one case by one criterion on both sides."""
 
     case: CaseView
     row: CriterionComparison
+    """The criterion over all cases."""
     base: float
+    """The mean over the runs of the base."""
     head: float
+    """The mean over the runs of head."""
 
     @property
     def drop(self) -> float:
@@ -55,7 +57,8 @@ class CaseFall:
     @cached_property
     def turn(self) -> Turn | None:
         """The turn that fell furthest, else the first that differs, in the two runs of one number
-        that differ most: base's as expected, head's as actual."""
+        that differ most: base's as expected, head's as actual. None if a conversation is missing,
+        or a simulated user led it."""
         case = self.case
         if case.is_simulated or case.base is None:
             return None
@@ -93,12 +96,13 @@ class CaseFall:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fall:
-    """A deciding criterion that fell. `case_falls`: the cases that fell, largest drop first;
-    `higher`: the number of cases that rose."""
+    """A deciding criterion that fell."""
 
     row: CriterionComparison
     case_falls: tuple[CaseFall, ...]
+    """The cases that fell, largest drop first."""
     higher: int
+    """The number of cases that rose."""
 
     @property
     def text(self) -> str:

@@ -33,7 +33,7 @@ from evalgate.model import (
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, mapped_texts
-from . import cases, causes, turns, wording
+from . import cases, causes, turns
 from .cases import CaseView
 from .phrases import phrase
 from .view import View
@@ -184,7 +184,7 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject
         else case.kind.value,
         "status": phrase("label_word", case.label),
         "cause": cause,
-        "why": wording.case_reason(case, width=60),
+        "why": case.reason(60),
         "place": case.place,
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
         "base": "".join(_run_sign(trial, uses) for trial in case.base.trials) if case.base else "",
@@ -273,7 +273,7 @@ def _case_and_traces(
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "exemption": exemption and [exemption.owner, exemption.expires, exemption.reason],
-        "past": v.report.past.get(case.key, ()),
+        "past": v.report.facts.past.get(case.key, ()),
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],
@@ -289,7 +289,7 @@ def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObje
         "head": cases.number(verdict.value, verdict.threshold),
         "base": cases.number(base.get(verdict.name), verdict.threshold),
         "threshold": words.threshold(verdict.threshold),
-        "why": wording.unmeasured_sentence(verdict) if verdict.value is None else "",
+        "why": cases.unmeasured_sentence(verdict) if verdict.value is None else "",
     }
 
 
@@ -328,7 +328,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
             {
                 **_turn(turn, turn.events),
                 "scores": [
-                    [score.name, score.value, score.met]
+                    [score.name, score.value, score.kind and score.kind is VerdictKind.PASS]
                     for score in turns.scores(index, trial=trial, uses=uses.values())
                 ],
             }
@@ -342,7 +342,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
 def _failure(failure: AgentFailure) -> list[Any]:
     """Of a failure: the sentence for people, the message, its detail, the kind, and the turn."""
     return [
-        wording.failure_sentence(failure),
+        cases.failure_sentence(failure),
         failure.message,
         failure.detail,
         failure.kind.value,

@@ -55,8 +55,8 @@ def render(report: Report) -> str:
         },
         "results": results[:LIMIT],
     }
-    if report.version:
-        run["tool"]["driver"]["version"] = report.version
+    if report.display.version:
+        run["tool"]["driver"]["version"] = report.display.version
     if report.links.repository and report.links.commit:
         provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]

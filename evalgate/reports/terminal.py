@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from evalgate.model import CriterionComparison, Report, VerdictKind, call_diff
+from evalgate.model import (
+    Change,
+    CriterionComparison,
+    CriterionVerdict,
+    Report,
+    VerdictKind,
+    call_diff,
+)
 from evalgate.text import diff, plain, words, workflow_commands
 from evalgate.values import grouped
 from . import agent_changes, cases, edits, moved, turns, view, wording
@@ -34,23 +41,26 @@ MOVED = 3
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-KINDS: dict[VerdictKind, Style] = {
+KINDS: dict[VerdictKind | None, Style] = {
+    None: "",
     VerdictKind.PASS: "green",
     VerdictKind.FAIL: "red",
     VerdictKind.INCONCLUSIVE: "yellow",
     VerdictKind.NOT_MEASURED: "yellow",
 }
+MET: dict[bool | None, Style] = {None: "", True: "green", False: "red"}
 MARKS: dict[str, Style] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
-    """A line and its color; `file`: the file name in it, which links to the file if the terminal
-    supports that. `hang`: the column of its further rows, 0: where its text begins."""
+    """A line of text."""
 
     text: str
     style: Style = ""
     file: str = ""
+    """The file name in it, which links to the file if the terminal supports that."""
     hang: int = 0
+    """The column of its further rows; 0: where its text begins."""
 
 
 BLANK = Line("")
@@ -99,9 +109,9 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     case = next((case for case in view.view_of(report).cases if case.key == key), None)
     if case is None:
         return ""
-    reason = wording.case_reason(case, width=NAME_WIDTH)
+    reason = case.reason(NAME_WIDTH)
     lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
-    lines += [Line(f"    | {line}") for line in wording.case_output(case).splitlines()]
+    lines += [Line(f"    | {line}") for line in case.output.splitlines()]
     return _render_lines(lines).rstrip("\n")
 
 
@@ -132,24 +142,16 @@ def _label(text: str) -> str:
 def _broken_cases(v: View, width: int) -> Iterator[Line]:
     """The cases that did not pass: failures first, beginning with the worst. Cases with the same
     message share an entry. `width`: columns of the terminal, 0 if unlimited."""
-    broken_cases = [
-        *cases.worst_first([case for case in v.cases if case.kind is VerdictKind.FAIL]),
-        *(
-            case
-            for case in v.cases
-            if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
-        ),
-    ]
     groups = grouped(
         (
             (
-                wording.case_word(case),
-                wording.case_reason(case, width=NAME_WIDTH),
+                case.word,
+                case.reason(NAME_WIDTH),
                 tuple(_difference(case, width or LOG_WIDTH)) if index < FULL_DIFFERENCES else (),
             ),
             case,
         )
-        for index, case in enumerate(broken_cases)
+        for index, case in enumerate(v.broken_cases)
     )
     # the signs that begin the shown lines: the legend explains them
     signs = {
@@ -167,11 +169,11 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
         )
         yield Line(f"    {plain.keep_advice(reason, WHY_LIMIT)}")
         yield from difference_lines
-        output = wording.case_output(case)
+        output = case.output
         if output not in quoted_texts:
             quoted_texts.add(output)
             yield from (Line(f"    | {line}", "dim", hang=6) for line in output.splitlines())
-    omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
+    omitted_count = len(v.broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
         report_file = "report.html" if "html" in v.report.files else ""
         yield Line(phrase("more_cases", omitted_count, report_file))
@@ -293,38 +295,33 @@ def render_whole_case(
 ) -> str:
     """One case in full: its criteria, and each turn of the shown run with its expectations."""
     who, file = _case_names([case], width)
-    lines = [Line(f"{wording.case_word(case)}: {who}", KINDS[case.kind], file)]
-    lines.append(Line(wording.case_reason(case, width=NAME_WIDTH)))
-    table = [_columns("case_columns")]
-    for verdict in case.verdict.criteria:
-        kind_text = (
-            phrase("informational") if verdict.kind is None else phrase("kind_word", verdict.kind)
-        )
-        remark = (
-            f"{kind_text}: {wording.unmeasured_sentence(verdict)}"
-            if verdict.value is None
-            else kind_text
-        )
-        cells = (
+    lines = [Line(f"{case.word}: {who}", KINDS[case.kind], file)]
+    lines.append(Line(case.reason(NAME_WIDTH)))
+    cells = [
+        (
             _label(verdict.name),
             cases.number(verdict.value, verdict.threshold),
             words.threshold(verdict.threshold),
-            plain.flat(remark),
+            plain.flat(_kind_and_reason(verdict)),
         )
-        table.append(cells)
-    header, *table_rows = plain.table(table, right_columns=range(1, 3))
-    lines += [BLANK, Line(header, "bold")]
-    for verdict, row in zip(case.verdict.criteria, table_rows, strict=True):
-        lines.append(Line(row, "" if verdict.kind is None else KINDS[verdict.kind]))
-    conversation = turns.conversation_of(case)
+        for verdict in case.verdict.criteria
+    ]
+    styles = [KINDS[verdict.kind] for verdict in case.verdict.criteria]
+    lines += [BLANK, *_table(phrase("case_columns"), cells, styles)]
     lines += [BLANK, Line(case.run_label)] if case.run_label else []
-    for turn in conversation.turns:
+    for turn in turns.conversation_of(case).turns:
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
-        output_lines = wording.last_output(case.failure).splitlines()
+        output_lines = cases.last_output(case.failure).splitlines()
         lines += [BLANK, *(Line(f"| {line}", "dim", hang=2) for line in output_lines)]
     rows = [row for line in lines for row in _wrap(line, width)]
     return _render_lines(rows, color=color, folder=folder)
+
+
+def _kind_and_reason(verdict: CriterionVerdict) -> str:
+    """A criterion's verdict, and why it has no value."""
+    text = phrase("kind_word", verdict.kind) if verdict.kind else phrase("informational")
+    return f"{text}: {cases.unmeasured_sentence(verdict)}" if verdict.value is None else text
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
@@ -367,32 +364,41 @@ def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
     rows = [row for row in v.criteria if all_criteria or not row.use.informational]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
     has_gaps = any(row.not_evaluated for row in rows)
-    table = [_columns("criteria_columns", has_gaps)]
-    for row in rows:
-        passed_text = "-" if row.threshold is None else f"{row.passed}/{row.total}"
-        cells = (
+    cells = [
+        (
             f"  {plain.label(row.name, name_width)}",
             row.mean_text,
             words.threshold(row.threshold),
-            passed_text,
+            "-" if row.threshold is None else f"{row.passed}/{row.total}",
+            *([str(row.not_evaluated)] if has_gaps else []),
         )
-        table.append((*cells, *([str(row.not_evaluated)] if has_gaps else [])))
-    header, *lines = plain.table(table, right_columns=range(1, 5))
-    suite = ""
+        for row in rows
+    ]
+    styles = [MET[row.met] for row in rows]
+    header, *lines = _table(phrase("criteria_columns", has_gaps), cells, styles)
     if rows:
-        yield Line(header, "bold")
+        yield header
+    suite = ""
     for row, line in zip(rows, lines, strict=True):
         if row.suite != suite:
             suite = row.suite
             yield Line(plain.label(suite, width or LOG_WIDTH), "", suite)
-        yield Line(line, "" if row.met is None else "green" if row.met else "red")
+        yield line
     hidden_count = len({row.name for row in v.criteria} - {row.name for row in rows})
     if hidden_count:
         yield Line(phrase("more_informational", hidden_count), "dim")
 
 
-def _columns(name: str, *values: object) -> tuple[str, ...]:
-    return tuple(phrase(name, *values).split("|"))
+def _table(
+    columns: str, cells: Sequence[Sequence[str]], styles: Sequence[Style], *, hang: int = 0
+) -> Iterator[Line]:
+    """A bold row of the `columns`, which are parted by `|`, and the rows of cells in their
+    colors. Numbers are in the columns after the first; text is in the last one."""
+    names = columns.split("|")
+    is_text = not names[-1]
+    header, *lines = plain.table([names, *cells], right_columns=range(1, len(names) - is_text))
+    yield Line(header, "bold")
+    yield from (Line(line, style, hang=hang) for line, style in zip(lines, styles, strict=True))
 
 
 def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
@@ -420,8 +426,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
     """A row per criterion."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
-    cells = [_columns("compared_columns")]
-    cells += [
+    cells = [
         (
             plain.label(row.name, name_width),
             *words.compared(row.base, row.head),
@@ -430,12 +435,13 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
         )
         for row in rows
     ]
-    header, *lines = plain.table(cells, right_columns=range(1, 5))
-    yield Line(header, "bold")
-    for row, line in zip(rows, lines, strict=True):
-        kind = cases.KINDS[row.change]
-        is_colored = row.rule.gating and kind is not VerdictKind.INCONCLUSIVE
-        yield Line(line, KINDS[kind] if is_colored else "", hang=2)
+    styles = [
+        ""
+        if not row.rule.gating or row.change is Change.INCONCLUSIVE
+        else KINDS[cases.KINDS[row.change]]
+        for row in rows
+    ]
+    yield from _table(phrase("compared_columns"), cells, styles, hang=2)
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
@@ -468,16 +474,16 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
 
 def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
-    counts = wording.counts(v.totals.cases)
+    counts = wording.counts(v.counts)
     judges = view.judges_summary(report.run.judges)
-    yield Line(phrase("figures", v.totals, report.run.repeats, counts, judges))
+    yield Line(phrase("figures", v, report.run.repeats, counts, judges))
     for title, text in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{title}: {text}"))
     answers = wording.answers(report)
     for question, kind, reason in answers:
         prefix = "" if kind is None else f"{phrase('kind_word', kind)}. "
-        yield Line(f"{question}: {prefix}{reason}", "" if kind is None else KINDS[kind])
-    reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
+        yield Line(f"{question}: {prefix}{reason}", KINDS[kind])
+    reason = plain.bounded(report.verdict.reason, REASON_LIMIT)
     word = phrase("kind_word", report.verdict.kind).upper()
     headline = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(headline, KINDS[report.verdict.kind])

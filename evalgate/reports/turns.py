@@ -10,12 +10,14 @@ from evalgate.comparison import threshold
 from evalgate.model import (
     Content,
     CriterionUse,
+    CriterionVerdict,
     Divergence,
     Finding,
     GradedTrial,
     Invocation,
     ToolCall,
     TrialKey,
+    VerdictKind,
     call_diff,
     divergence,
     turn_score,
@@ -30,29 +32,24 @@ TRAJECTORY = "tool_trajectory_avg_score"
 
 
 @frozen_dataclass
-class TurnScore:
-    """One criterion's score of one turn; `met`: None without a threshold or a value."""
-
-    name: str
-    value: float | None
-    threshold: float | None
-    met: bool | None
-
-
-@frozen_dataclass
 class Turn:
-    """One turn, expected and actual; None if a side does not have it. `is_planned`: the evaluation
-    file has it, or a simulated user led to it. `base`: the base's turn, for new failures. `of`: the
-    turns of its run, if it is shown without the others."""
+    """One turn, expected and actual."""
 
     number: int
+    """From 1."""
     expected: Invocation | None
+    """None if the evaluation file does not have it."""
     actual: Invocation | None
+    """None if the agent did not reach it."""
     is_planned: bool = True
+    """True if the evaluation file has it, or a simulated user led to it."""
     of: int = 1
+    """The number of turns of its run, if it is shown without the others."""
     base: Invocation | None = None
-    scores: tuple[TurnScore, ...] = ()
+    """The base's turn, for new failures."""
+    scores: tuple[CriterionVerdict, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
+    """Each with the name of its criterion."""
 
     @property
     def user(self) -> str:
@@ -114,9 +111,9 @@ class Turn:
         )
 
     @property
-    def missed_scores(self) -> tuple[TurnScore, ...]:
+    def missed_scores(self) -> tuple[CriterionVerdict, ...]:
         """The scores below their thresholds."""
-        return tuple(score for score in self.scores if score.met is False)
+        return tuple(score for score in self.scores if score.kind is VerdictKind.FAIL)
 
     @property
     def compares_answers(self) -> bool:
@@ -133,12 +130,14 @@ class Turn:
 
 @frozen_dataclass
 class Conversation:
-    """The known turns, the findings on the whole conversation, and how the base's conversation
-    diverges."""
+    """The conversation of a trial."""
 
     turns: tuple[Turn, ...] = ()
+    """All known ones, expected or actual."""
     findings: tuple[tuple[str, Finding], ...] = ()
+    """Those on the whole conversation, each with the name of its criterion."""
     divergence: str = ""
+    """How the base's conversation diverges, in a sentence; "" if that is unknown."""
 
     @property
     def notable(self) -> tuple[Turn, ...]:
@@ -232,7 +231,9 @@ def visible_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str,
     ]
 
 
-def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> Iterator[TurnScore]:
+def scores(
+    index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]
+) -> Iterator[CriterionVerdict]:
     """The scores of the turn with this index, from 0. Criteria that did not score it are
     omitted."""
     for use in uses:
@@ -240,13 +241,11 @@ def scores(index: int, *, trial: GradedTrial, uses: Iterable[CriterionUse]) -> I
         value = turn_score(grade, index)
         if value is None:
             continue
-        decides = not use.informational and use.threshold is not None
-        yield TurnScore(
-            name=use.name,
-            value=value,
-            threshold=use.threshold if decides else None,
-            met=threshold.reaches(value, use) if decides else None,
-        )
+        kind = None
+        if not use.informational and use.threshold is not None:
+            kind = VerdictKind.PASS if threshold.reaches(value, use) else VerdictKind.FAIL
+        limit = use.threshold if kind else None
+        yield CriterionVerdict(name=use.name, kind=kind, value=value, threshold=limit)
 
 
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
     BaseSource,
     Comparison,
     CriterionUse,
-    Edits,
     FailureCause,
+    GradedTrial,
     JudgeUse,
-    Links,
     Report,
     Run,
     SuiteVerdict,
@@ -25,10 +24,9 @@ from evalgate.model import (
     run as model_run,
 )
 from evalgate.results import labels
-from evalgate.results.labels import CaseLabel
-from evalgate.text import markdown, plain, words
+from evalgate.text import markdown, words
 from evalgate.values import frozen_dataclass, grouped
-from . import cases as reports_cases, causes as reports_causes, edits, wording
+from . import cases as reports_cases, causes as reports_causes, wording
 from .cases import CaseView
 from .phrases import phrase
 
@@ -37,20 +35,82 @@ LISTED = 8
 JUDGES = 20
 LEAST_CASES = 3
 SHA = 12
-MESSAGE_LIMIT = 1_000
-TITLE_LIMIT = 120
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """A report, its cases in its verdict's order, and totals; `comparison` None also without
-    results of the base."""
+    """A report, and what several renderers need of it."""
 
     report: Report
     cases: tuple[CaseView, ...]
-    totals: Totals
-    criteria: tuple[CriterionTotals, ...]
-    comparison: Comparison | None
+    """In the order of the verdict."""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison; None also without results of the base."""
+        comparison = self.report.comparison
+        return None if comparison is None or comparison.problem else comparison
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """The numbers of cases, see `labels.count`."""
+        return labels.count(case.label for case in self.cases)
+
+    @property
+    def measured(self) -> int:
+        """The cases with a known outcome."""
+        return self.counts["passed"] + self.counts["failed"] + self.counts["flaky"]
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of measured cases that passed; None if no case was measured."""
+        return self.counts["passed"] / self.measured if self.measured else None
+
+    @cached_property
+    def run_trials(self) -> Sequence[GradedTrial]:
+        """The trials of both sides in this run, with those that confirm, without stored results."""
+        comparison = self.report.compared
+        trials = self.report.run.all_trials
+        if comparison.base is not None:
+            of_base = {BaseSource.FILE: (), BaseSource.STORE: comparison.base.confirmations}
+            trials += of_base.get(comparison.origin.source, comparison.base.all_trials)
+        return [trial for trial in trials if not trial.reused]
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of the agents in `run_trials`; None if they are unknown."""
+        counts = [trial.tokens for trial in self.run_trials if trial.tokens is not None]
+        return sum(counts) if counts else None
+
+    @property
+    def agent_s(self) -> float:
+        """The seconds of the agents in `run_trials`."""
+        return sum(trial.seconds for trial in self.run_trials)
+
+    @cached_property
+    def criteria(self) -> tuple[CriterionTotals, ...]:
+        """Every criterion of every suite, in the suites' order."""
+        verdicts = grouped(
+            ((case.suite.key, verdict.name), verdict)
+            for case in self.cases
+            for verdict in case.verdict.criteria
+        )
+        all_totals: list[CriterionTotals] = []
+        for suite in self.report.run.suites:
+            for use in suite.criteria:
+                use_verdicts = verdicts.get((suite.key, use.name), ())
+                kinds = Counter(verdict.kind for verdict in use_verdicts)
+                values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
+                totals = CriterionTotals(
+                    suite=suite.key,
+                    use=use,
+                    mean=fmean(values) if values else None,
+                    total=len(use_verdicts),
+                    passed=len(values) if use.informational else kinds[VerdictKind.PASS],
+                    failed=kinds[VerdictKind.FAIL],
+                )
+                all_totals.append(totals)
+        return tuple(all_totals)
 
     @cached_property
     def by_group(self) -> Mapping[str, Sequence[CaseView]]:
@@ -67,6 +127,14 @@ class View:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
+
+    @cached_property
+    def broken_cases(self) -> Sequence[CaseView]:
+        """The cases that did not pass: failures first, beginning with the worst."""
+        failed_cases = [case for case in self.cases if case.kind is VerdictKind.FAIL]
+        decided_kinds = (VerdictKind.PASS, VerdictKind.FAIL)
+        unmeasured_cases = (case for case in self.cases if case.kind not in decided_kinds)
+        return [*reports_cases.worst_first(failed_cases), *unmeasured_cases]
 
     @property
     def shared_causes(self) -> tuple[FailureCause, ...]:
@@ -113,17 +181,9 @@ def view_of(report: Report) -> View:
     if _last is None or any(
         getattr(_last.report, name) is not getattr(report, name) for name in names
     ):
-        comparison = report.comparison
-        cases = tuple(reports_cases.collect(report))
-        _last = View(
-            report=report,
-            cases=cases,
-            totals=count(report),
-            criteria=by_criterion(report),
-            comparison=None if comparison is None or comparison.problem else comparison,
-        )
+        _last = View(report=report, cases=tuple(reports_cases.collect(report)))
     elif _last.report is not report:
-        _last = replace(_last, report=report)
+        _last = View(report=report, cases=_last.cases)
     return _last
 
 
@@ -131,36 +191,18 @@ _last: View | None = None
 
 
 @frozen_dataclass
-class Totals:
-    """Cases by word; tokens and seconds are the agents' use in this run, None if unknown: on both
-    sides, with fresh runs that confirm, without stored results."""
-
-    cases: Mapping[str, int]
-    tokens: int | None
-    agent_s: float
-
-    @property
-    def measured(self) -> int:
-        """The cases with a known outcome."""
-        return self.cases["passed"] + self.cases["failed"] + self.cases["flaky"]
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of measured cases that passed; None if no case was measured."""
-        return self.cases["passed"] / self.measured if self.measured else None
-
-
-@frozen_dataclass
 class CriterionTotals:
-    """One criterion of one suite over its cases. `mean`: over the cases that have a value, or None.
-    `use`: the criterion as it is configured."""
+    """One criterion of one suite over the cases that it applies to."""
 
     suite: str
     use: CriterionUse
+    """The criterion as it is configured."""
     mean: float | None
+    """Over the cases that have a value; None without any."""
+    total: int
     passed: int
+    """The cases that reach the threshold; if it decides nothing, those with a value."""
     failed: int
-    not_evaluated: int
 
     @property
     def name(self) -> str:
@@ -173,9 +215,9 @@ class CriterionTotals:
         return None if self.use.informational else self.use.threshold
 
     @property
-    def total(self) -> int:
-        """All cases of the suite that it applies to."""
-        return self.passed + self.failed + self.not_evaluated
+    def not_evaluated(self) -> int:
+        """The cases that neither passed nor failed."""
+        return self.total - self.passed - self.failed
 
     @property
     def mean_text(self) -> str:
@@ -189,50 +231,6 @@ class CriterionTotals:
         if self.threshold is None or not self.total:
             return None
         return False if self.failed else None if self.not_evaluated else True
-
-
-def count(report: Report) -> Totals:
-    """The totals of a report."""
-    comparison = report.compared
-    trials = [*report.run.all_trials]
-    if comparison.base is not None:
-        source = comparison.origin.source
-        trials += () if source is BaseSource.FILE else comparison.base.confirmations
-        is_stored = source in (BaseSource.FILE, BaseSource.STORE)
-        trials += () if is_stored else comparison.base.trials
-    fresh_trials = [trial for trial in trials if not trial.reused]
-    token_counts = [trial.tokens for trial in fresh_trials if trial.tokens is not None]
-    return Totals(
-        cases=labels.count(labels.labels_of(report).values()),
-        tokens=sum(token_counts) if token_counts else None,
-        agent_s=sum(trial.seconds for trial in fresh_trials),
-    )
-
-
-def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
-    """Every criterion of every suite, in the suites' order."""
-    all_totals: list[CriterionTotals] = []
-    for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
-        verdicts_by_name = grouped(
-            (verdict.name, verdict) for case in suite_verdict.cases for verdict in case.criteria
-        )
-        for use in suite.criteria:
-            use_verdicts = verdicts_by_name.get(use.name, ())
-            values = [verdict.value for verdict in use_verdicts if verdict.value is not None]
-            kinds = [verdict.kind for verdict in use_verdicts]
-            failed_count = kinds.count(VerdictKind.FAIL)
-            # An informational criterion decides nothing: all that it has are values and gaps.
-            passed_count = len(values) if use.informational else kinds.count(VerdictKind.PASS)
-            totals = CriterionTotals(
-                suite=suite.key,
-                use=use,
-                mean=fmean(values) if values else None,
-                passed=passed_count,
-                failed=failed_count,
-                not_evaluated=len(kinds) - passed_count - failed_count,
-            )
-            all_totals.append(totals)
-    return tuple(all_totals)
 
 
 def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
@@ -281,9 +279,11 @@ def facts(report: Report) -> list[dict[str, str]]:
     comparison = report.compared
     base = None if comparison.problem else comparison.base
     has_base = base is not None
-    more_count = len(report.criterion_judges) - JUDGES
+    more_count = len(report.facts.criterion_judges) - JUDGES
     base_commit = comparison.origin.commit
-    statistics = phrase("statistics", report.version, comparison.book.needed) if has_base else ""
+    statistics = (
+        phrase("statistics", report.display.version, comparison.book.needed) if has_base else ""
+    )
     commit = phrase("commit", report.head_commit[:SHA], report.head_commit and report.run.dirty)
     rows = [("commit", "", commit, base_commit[:SHA])]
     for name, texts_of in RUN_FACTS.items():
@@ -297,7 +297,7 @@ def facts(report: Report) -> list[dict[str, str]]:
     # the same judge judges both sides
     judges = [
         (criterion_judge.criterion, phrase("judge", criterion_judge.judge))
-        for criterion_judge in report.criterion_judges[:JUDGES]
+        for criterion_judge in report.facts.criterion_judges[:JUDGES]
     ]
     if more_count > 0:
         judges.append(("", phrase("more_criteria", more_count)))
@@ -336,70 +336,6 @@ RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
     "simulator": lambda run: (suite.simulator.model for suite in run.suites if suite.is_simulated),
 }
 """The facts on each side's run."""
-
-
-@frozen_dataclass
-class Remark:
-    """A message for a line of a file; `line` counts from 1, None if unknown."""
-
-    level: Severity
-    file: str
-    line: int | None
-    title: str
-    message: str
-
-
-def remarks(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases, worst first; then warnings for unmeasured, pre-existing and
-    non-blocking cases, and for relaxed rules whose line is known."""
-    case_views = view_of(report).cases
-    failing_cases = reports_cases.worst_first([case for case in case_views if _has_failed(case)])
-    unmeasured_cases = [
-        case
-        for case in case_views
-        if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
-    ]
-    case_remarks = [
-        _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
-    ]
-    rule_remarks = [
-        Remark(
-            level=Severity.WARNING,
-            file=report.links.place(edit.place.file),
-            line=edit.place.line,
-            title=phrase("relaxed_title"),
-            message=plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT),
-        )
-        for edit in report.edits.rules()
-        if report.is_relaxed and edit.place is not None
-    ]
-    return (
-        *sorted(case_remarks, key=lambda remark: remark.level is not Severity.ERROR),
-        *rule_remarks,
-    )
-
-
-def _has_failed(case: CaseView) -> bool:
-    return case.kind is VerdictKind.FAIL and not case.agent_failed
-
-
-def _case_remark(case: CaseView, links: Links) -> Remark:
-    is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
-    lines = [
-        *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),
-        case.failure_origin,
-    ]
-    if not case.failing:
-        lines = [wording.unmeasured_reason(case), wording.case_output(case)]
-    return Remark(
-        level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
-        file=links.place(case.file),
-        line=case.line,
-        title=phrase(
-            "remark_title", wording.case_word(case), plain.label(case.case_id, TITLE_LIMIT)
-        ),
-        message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
-    )
 
 
 def trend_figures(trend: Trend) -> tuple[str, ...]:

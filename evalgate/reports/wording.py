@@ -1,56 +1,53 @@
-"""Words that several reports share: the verdict, the next step, why a case could not be
-evaluated."""
+"""The verdict in words: its reasons, the counts, the next step and the next commands."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
     AgentFailure,
     CaseStatus,
     CaseVerdict,
     Change,
-    CriterionVerdict,
+    Comparison,
+    CriterionComparison,
     FailureOrigin,
+    GateCause,
     GateKind,
+    GateVerdict,
     Lack,
+    Policy,
     Reason,
     Report,
+    Run,
     Score,
+    SuiteVerdict,
     ThresholdRule,
+    Verdict,
     VerdictKind,
 )
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import Wording
+from evalgate.values import frozen_dataclass
 from . import cases as reports_cases, edits
 from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
-WHY_LIMIT = 600
 CAUSE_LIMIT = 320
-LONGEST = 8_000
-"""Characters of foreign text that are read at most."""
-DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 NAME_WIDTH = 80
 HEX = frozenset("0123456789abcdef")
-MARKS: Mapping[VerdictKind, str] = {
-    VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
-    VerdictKind.FAIL: "\N{CROSS MARK}",
-    VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
-    VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
-}
-
-
 COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
@@ -62,33 +59,6 @@ COUNTED = (
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
 LABELS = frozenset(CaseLabel)
-
-
-def bounded(message: Wording, limit: int) -> str:
-    """A message on one line, cut to about `limit` characters; its advice is kept."""
-    return plain.keep_advice(plain.one_line(plain.clip(str(message), LONGEST)), limit)
-
-
-def kind_mark(kind: VerdictKind | None) -> str:
-    """A sign that is readable without color; a gate with nothing to compare has its own."""
-    return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
-
-
-def case_word(case: CaseView) -> str:
-    """The word of its label if that is an exception, else of its verdict: its word in every
-    report."""
-    return stored_word(case.kind, case.label)
-
-
-def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
-    """`case_word` of a case of a stored run."""
-    is_aside = label in labels.UNSTABLE
-    return phrase("label_word", label) if is_aside else phrase("kind_word", kind)
-
-
-def case_mark(case: CaseView) -> str:
-    """The sign of a case: a failure that does not block has one of its own."""
-    return reports_cases.NON_BLOCKING if case.is_allowed_failure else kind_mark(case.kind)
 
 
 def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
@@ -106,6 +76,254 @@ def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
             )
             rows.append((phrase("label_word", label), count, details))
     return tuple(rows)
+
+
+def with_reasons(
+    verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy
+) -> Verdict:
+    """The verdict with its reason and those of its gates in words, the blocking gate first. The
+    reason of a passing gate is in the verdict's reason only if all gates pass."""
+    gates = tuple(
+        replace(
+            gate,
+            reason=_threshold_sentence(gate, verdict, run, policy)
+            if comparison is None or gate.gate is GateKind.THRESHOLD
+            else " ".join(
+                phrase(cause, _Regression(run, comparison, policy)) for cause in gate.causes
+            ),
+        )
+        for gate in verdict.gates
+    )
+    severity = comparison_verdict.SEVERITY.index
+    by_severity = sorted(
+        gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind))
+    )
+    deciding_gates = [gate for gate in by_severity if gate.kind is not VerdictKind.PASS]
+    if deciding_gates:  # the failures are not the agent's
+        deciding_gates += [
+            gate
+            for gate in gates
+            if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))
+        ]
+    reason = " ".join(str(gate.reason) for gate in deciding_gates or by_severity)
+    return replace(verdict, gates=gates, reason=reason)
+
+
+def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
+    """The sentence for the kind that blocks, else for the gate's own kind."""
+    has_listed = any(case.listing for case in verdict.cases)
+    suites = [suite for suite in verdict.suites if not suite.advisory]
+    if verdict.suites and not suites:
+        is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
+        return phrase("nonblocking_run", is_severity or not has_listed)
+    deciding_cases = _DecidingCases(
+        cases=[case for suite in suites for case in suite.cases if not case.listing],
+        noun=phrase("deciding_case", has_listed or len(suites) < len(verdict.suites)),
+    )
+    kind = gate.blocked_by or gate.kind
+    names = words.listed(
+        (
+            suite.suite
+            for suite in suites
+            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
+        ),
+        limit=3,
+    )
+    origins = _origin_counts(verdict, deciding_cases.failed)
+    note = _compared_note(suites, run)
+    broken_files = _broken_files(suites, run)
+    match kind:
+        case VerdictKind.PASS:
+            sentence = phrase("threshold_pass", deciding_cases, origins)
+            return f"{sentence} {note}" if note else sentence
+        case VerdictKind.FAIL:
+            return phrase("threshold_fail", deciding_cases, origins, names, broken_files)
+        case VerdictKind.NOT_MEASURED if note and deciding_cases.passed == len(
+            deciding_cases.cases
+        ):
+            return note
+        case VerdictKind.NOT_MEASURED:
+            partial_count = sum(
+                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
+                for case in deciding_cases.cases
+            )
+            return phrase(
+                "threshold_not_measured",
+                deciding_cases,
+                names,
+                broken_files,
+                partial_count,
+                sum(case.key in verdict.open for case in deciding_cases.failed),
+                run.truncated,
+            )
+        case VerdictKind.INCONCLUSIVE:
+            is_reported = deciding_cases.failed and (origins or gate.kind is not kind)
+            return phrase(
+                "threshold_inconclusive", deciding_cases, origins, is_reported, run.truncated
+            )
+
+
+def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
+    """The reason of the first suite whose criteria all lack a threshold; "" without one."""
+    compared_keys = {
+        suite.key
+        for suite in run.suites
+        if any(use.is_compared for use in suite.criteria)
+        and all(use.informational or use.is_compared for use in suite.criteria)
+    }
+    notes = (
+        suite.reason
+        for suite in suites
+        if suite.suite in compared_keys
+        and suite.reason
+        and all(case.kind is VerdictKind.PASS for case in suite.cases)
+    )
+    reason = str(next(notes, ""))
+    return f"{reason.rstrip('.')}." if reason else ""
+
+
+@frozen_dataclass
+class _DecidingCases:
+    """The deciding cases, counted by their outcome."""
+
+    cases: Sequence[CaseVerdict]
+    noun: str
+    """The word for one of them."""
+
+    @property
+    def passed(self) -> int:
+        return sum(case.kind is VerdictKind.PASS for case in self.cases)
+
+    @property
+    def flaky(self) -> int:
+        return sum(case.is_flaky for case in self.cases)
+
+    @property
+    def failed(self) -> list[CaseVerdict]:
+        return [case for case in self.cases if case.kind is VerdictKind.FAIL and not case.is_flaky]
+
+    @property
+    def unmeasured(self) -> int:
+        return sum(
+            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in self.cases
+        )
+
+    @property
+    def doubtful(self) -> int:
+        return sum(case.doubtful for case in self.cases)
+
+    def share(self, count: int) -> str:
+        """`2 of 3 cases`."""
+        return words.share_of(count, len(self.cases), self.noun)
+
+
+def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
+    """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
+    counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
+    return words.listed(
+        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+        for origin in FailureOrigin
+        if counts[origin]
+    )
+
+
+def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
+    """The number of files that could not be evaluated, and the reason of the first; "" without
+    any."""
+    broken_keys = {suite.key for suite in run.suites if suite.problem}
+    broken_suites = [suite for suite in suites if suite.suite in broken_keys]
+    if not broken_suites:
+        return ""
+    return phrase(
+        "broken_files",
+        len(broken_suites),
+        broken_suites[0].suite,
+        str(broken_suites[0].reason).rstrip("."),
+    )
+
+
+class _Regression:
+    """The values for the sentences of the regression gate. `rows`: the deciding criteria."""
+
+    def __init__(self, run: Run, comparison: Comparison, policy: Policy) -> None:
+        self.run = run
+        self.comparison = comparison
+        self.policy = policy
+        self.rows = [row for row in comparison.criteria if row.rule.gating]
+        self.truncated = run.truncated or (comparison.base.truncated if comparison.base else "")
+        self.problem = str(comparison.problem or phrase("no_base_results")).rstrip(".")
+
+    def rows_with(self, change: str) -> list[CriterionComparison]:
+        """The criteria with this change, largest drop first."""
+        return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
+
+    @property
+    def compared_cases(self) -> int:
+        return max(row.cases.compared for row in self.rows)
+
+    @property
+    def short_rows(self) -> list[CriterionComparison]:
+        """The criteria without enough scores, the one with the most missing scores first."""
+        rows = [row for row in self.rows if row.change is Change.NOT_MEASURED]
+        rows += [row for row in self.rows_with(Change.REGRESSED) if row.lack is Lack.SCORES]
+        return sorted(rows, key=lambda row: row.cases.unpaired, reverse=True)
+
+    @property
+    def undecided_row(self) -> CriterionComparison:
+        """The inconclusive criterion with the largest drop; compared criteria first."""
+        return max(
+            self.rows_with(Change.INCONCLUSIVE),
+            key=lambda row: (row.cases.compared > 0, _drop(row)),
+        )
+
+    @property
+    def past_row(self) -> CriterionComparison:
+        """The criterion with the largest drop against stored results."""
+        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if row.lack is Lack.PAST)
+
+    @property
+    def unscored_base_row(self) -> CriterionComparison:
+        """A criterion that the base's own failures leave without scores."""
+        return next(row for row in self.rows if row.lack is Lack.BASE_FAILED)
+
+    @property
+    def base_failures(self) -> tuple[int, AgentFailure | None]:
+        """How many cases the base's agent failed in, and its first failure."""
+        assert self.comparison.base is not None
+        trials = [trial for trial in self.comparison.base.trials if trial.own_failure]
+        return len({trial.key.case for trial in trials}), trials[0].failure if trials else None
+
+    @property
+    def lost_cases(self) -> int:
+        """How many cases only the base's agent completes."""
+        assert self.comparison.base is not None
+        head, base = (
+            {trial.key.case for trial in run.all_trials if not trial.failure}
+            for run in (self.run, self.comparison.base)
+        )
+        return len({trial.key.case for trial in self.run.trials} & base - head)
+
+    @property
+    def case_counts(self) -> dict[str, int]:
+        """How many deciding cases have which status."""
+        cases = [case for case in self.comparison.cases if case.suite not in self.policy.advisory]
+        counts = Counter(case.status for case in cases)
+        return {status.value: counts[status] for status in CaseStatus}
+
+    @property
+    def token_counts(self) -> tuple[int, int | None, int]:
+        """Tokens of head and of the base, and over how many runs."""
+        assert self.comparison.base is not None
+        return self.run.tokens_beside(self.comparison.base)
+
+    @property
+    def run_cases(self) -> int:
+        return len({trial.key.case for trial in self.run.trials})
+
+
+def _drop(row: CriterionComparison) -> float:
+    """The drop in units of the tolerated drop."""
+    return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
 
 
 def headline(report: Report) -> str:
@@ -127,29 +345,10 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
         (
             phrase("question", gate.gate),
             None if gate.gate is GateKind.REGRESSION and report.compared.no_agent else gate.kind,
-            bounded(gate.reason, REASON_LIMIT),
+            plain.bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
-
-
-def failure_sentence(failure: AgentFailure) -> str:
-    """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
-    return f"{phrase('failed_agent', failure)} {bounded(failure.message, WHY_LIMIT)}"
-
-
-def last_output(failure: AgentFailure, most_lines: int = 12) -> str:
-    """The agent's output at its failure, mostly standard error: the first and the last lines."""
-    return plain.ends(
-        plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)),
-        most_lines=most_lines,
-        limit=125 * most_lines,
-    ).strip("\n")
-
-
-def case_output(case: CaseView) -> str:
-    """The agent's output at its failure, if that decided the case."""
-    return "" if case.failing or case.failure is None else last_output(case.failure)
 
 
 UNSCORED = frozenset(
@@ -171,13 +370,13 @@ def passed_unscored(report: Report) -> str:
         case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
     }
     unscored_gaps = [
-        (key, verdict.name, unmeasured_sentence(verdict))
+        (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
         for key, case in passed_cases.items()
         for verdict in case.criteria
         if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
     ]
     partial_gaps = [
-        (trial.key.case, name, bounded(grade.lacking, WHY_LIMIT))
+        (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
         for trial in report.run.trials
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
@@ -196,37 +395,6 @@ def passed_unscored(report: Report) -> str:
         for gaps in (unscored_gaps, partial_gaps)
         if gaps
     )
-
-
-def unmeasured_sentence(verdict: CriterionVerdict) -> str:
-    """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
-    message = bounded(verdict.message, WHY_LIMIT)
-    if verdict.reason is None:
-        return message or phrase("no_score")
-    reason = phrase("reason_words", verdict.reason)
-    return message if message.startswith(reason) else f"{reason}: {message}" if message else reason
-
-
-def unmeasured_reason(case: CaseView) -> str:
-    """A sentence on why a case could not be evaluated: the agent's failure, else the first
-    criterion without a score."""
-    if case.failure is not None:
-        return failure_sentence(case.failure)
-    if not case.trials:
-        return phrase("not_run")
-    if case.unmeasured:
-        first_verdict = case.unmeasured[0]
-        return f"{first_verdict.name}: {unmeasured_sentence(first_verdict)}"
-    return bounded(case.verdict.reason, WHY_LIMIT) or phrase("no_criterion")
-
-
-def case_reason(case: CaseView, *, width: int) -> str:
-    """The failed criteria of a case and the origin of its failure; "" if it passed. Names take at
-    most `width` characters."""
-    if not case.failing:
-        return "" if case.kind is VerdictKind.PASS else unmeasured_reason(case)
-    misses = case.misses(lambda name: plain.label(name, width))
-    return ", ".join(text for text in (*misses, case.failure_origin) if text)
 
 
 def next_step(report: Report, *, placement: Placement = "below") -> str:
@@ -370,7 +538,7 @@ def reproduce(report: Report) -> str:
     """The command that shows the same locally: if there is a base, with the very commit that was
     compared with. "" if no command is known. A command that cannot be split into words is returned
     as it is."""
-    command = report.reproduce.strip()
+    command = report.display.reproduce.strip()
     base = report.compared.origin.commit
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
     if not command.startswith("evalgate run") or len(command) > COMMAND_LIMIT or not is_commit:
@@ -415,25 +583,14 @@ def commands(
             )
         )
     ]
-    rows = commands_after([case.case_id for case in (*failed_cases, *broken_cases)], wrong_ids)
-    if is_local:
-        return rows
+    ids = [case.case_id for case in (*failed_cases, *broken_cases)]
     look_command = reproduce(report)
-    if not look_command or len(look_command) > LOOK_LIMIT:
-        return rows[1:]
-    return ((look_command, phrase("purpose_look", False)), *rows[1:])  # noqa: FBT003 - a macro's argument
-
-
-def commands_after(
-    broken_ids: Sequence[str], wrong_ids: Sequence[str]
-) -> tuple[tuple[str, str], ...]:
-    """The next commands on this machine. `broken_ids`: cases that did not pass, the first is to be
-    looked at; `wrong_ids`: those whose new behavior may be right."""
-    name = next(filter(SAFE_NAME.fullmatch, broken_ids), "")
-    rows = [
-        (f"evalgate show {name}".rstrip(), phrase("purpose_look", True)),  # noqa: FBT003 - a macro's argument
-        ("evalgate run --failed", phrase("purpose_rerun")),
-    ]
+    if is_local:
+        name = next(filter(SAFE_NAME.fullmatch, ids), "")
+        look_command = f"evalgate show {name}".rstrip()
+    rows = [("evalgate run --failed", phrase("purpose_rerun"))]
+    if 0 < len(look_command) <= LOOK_LIMIT:
+        rows.insert(0, (look_command, phrase("purpose_look", is_local)))
     if wrong_ids:
         wrong_name = wrong_ids[0] if SAFE_NAME.fullmatch(wrong_ids[0]) else "--failed"
         rows.append((f"evalgate accept {wrong_name}", phrase("purpose_accept")))

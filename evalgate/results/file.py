@@ -114,7 +114,7 @@ class AgentEntry(Entry):
     inputs: str = described("Equal if it read the same files of its checkout; absent: unknown.", "")
 
 
-@fields_of(SimulatorUse, without={"place"})
+@fields_of(SimulatorUse)
 class SimulatorEntry(Entry):
     """The simulated user: ADK's user_simulator_config as it was used."""
 
@@ -309,7 +309,7 @@ def render_results(
     )
     header.pop("suites")
     # the key that identifies the file comes first: `discovery.agents` looks for it there
-    first_fields = {"schema_version": SCHEMA_VERSION, "evalgate": report.version}
+    first_fields = {"schema_version": SCHEMA_VERSION, "evalgate": report.display.version}
     yield _open_list(first_fields | header, "suites")
     trials = pairing.by_case(run.all_trials)
     pairs = zip(run.suites, report.verdict.suites, strict=True)
@@ -350,7 +350,7 @@ def _file_head(
         ResultsFile,
         run,
         schema_version=SCHEMA_VERSION,
-        evalgate=report.version,
+        evalgate=report.display.version,
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
         adk_compat=report.policy.deviations.is_adk_compat,
@@ -481,14 +481,14 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
     """A criterion with its fingerprint and its judge's calibration."""
     calibrations = (
         _judged(judged)
-        for judged in report.judged
+        for judged in report.facts.judged
         if (judged.suite, judged.criterion) == (suite, use.name)
     )
     return shapes.entry_of(
         CriterionEntry,
         use,
         fingerprint=fingerprints.of_criterion(
-            use, version=report.version, deviations=report.policy.deviations
+            use, version=report.display.version, deviations=report.policy.deviations
         ),
         calibration=next(calibrations, None),
     )

@@ -166,11 +166,11 @@ def _kept_run(
     )
     return KeptRun(
         folder=folder,
-        evalgate=report.version,
+        evalgate=report.display.version,
         started_at=run.started_at,
         commit=run.commit,
         dirty=run.dirty,
-        command=report.reproduce,
+        command=report.display.reproduce,
         complete=run.complete,
         selected=selected,
         verdict=report.verdict.kind,

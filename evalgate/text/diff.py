@@ -11,7 +11,6 @@ from difflib import SequenceMatcher, unified_diff
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from evalgate.values import frozen_dataclass
 from . import plain, words
 
 Mark: TypeAlias = Literal["=", "-", "+"]
@@ -34,30 +33,21 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DiffPiece:
-    """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
+    """A stretch of text."""
 
     mark: Mark
+    """`=`: both have it; `-`: only the expected one; `+`: only the actual one."""
     text: str
 
 
-@frozen_dataclass
-class Wording:
-    """The difference of two texts, and their likeness (0 to 1, by words)."""
-
-    pieces: tuple[DiffPiece, ...]
-    likeness: float
-
-
-def compare(expected: str, actual: str) -> Wording:
-    """The word difference of two texts, which are clipped around it first: nobody reads
-    megabytes."""
+def compare(expected: str, actual: str) -> tuple[Sequence[DiffPiece], float]:
+    """The difference of two texts by word, and their likeness (0 to 1). They are clipped around the
+    difference first: nobody reads megabytes."""
     expected_words, actual_words = (
         _WORD.findall(text) for text in excerpts(expected, actual, MAX_CHARACTERS)
     )
     if expected_words != actual_words and _pairs(expected_words, actual_words) > MOST_PAIRS:
-        return Wording(
-            pieces=tuple(_replacement("".join(expected_words), "".join(actual_words))), likeness=0.0
-        )
+        return _replacement("".join(expected_words), "".join(actual_words)), 0.0
     matcher = SequenceMatcher(str.isspace, expected_words, actual_words, autojunk=False)
     opcodes = matcher.get_opcodes()
     pieces: list[DiffPiece] = []
@@ -74,7 +64,7 @@ def compare(expected: str, actual: str) -> Wording:
             expected_text += text
             actual_text += "".join(actual_words[actual_start:actual_end])
     pieces += _replacement(expected_text, actual_text)
-    return Wording(pieces=tuple(pieces), likeness=matcher.ratio())
+    return pieces, matcher.ratio()
 
 
 def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:

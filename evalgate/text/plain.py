@@ -20,6 +20,8 @@ _TERMINAL_CODE = re.compile(
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+LONGEST = 8_000
+"""Characters of a foreign message that are read at most."""
 _CLAUSE_END = re.compile(r"[;.] ")
 _JOINERS = "\u200c\u200d"
 # Every character that a reader cannot see, or that changes how its neighbours are shown.
@@ -104,6 +106,11 @@ def keep_advice(text: str, limit: int) -> str:
     if not start:
         return clip(text, limit)
     return f"{text[: limit - (len(text) - start)].rstrip()}...{text[start:]}"
+
+
+def bounded(message: object, limit: int) -> str:
+    """A message on one line, cut to about `limit` characters; its advice is kept."""
+    return keep_advice(one_line(clip(str(message), LONGEST)), limit)
 
 
 def label(text: str, limit: int) -> str:

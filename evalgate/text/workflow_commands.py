@@ -3,6 +3,8 @@ early."""
 
 from __future__ import annotations
 
+import sys
+
 from evalgate.errors import Problem
 from . import plain
 
@@ -20,11 +22,14 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
     return f"::{kind}{' ' + fields if fields else ''}::{_data(message)}"
 
 
-def render_problem(problem: Problem) -> str:
-    """A problem as an annotation. The message names a file outside the repository, since runners do
-    not show it."""
+def render_problem(problem: Problem, *, limit: int = sys.maxsize) -> str:
+    """A problem as an annotation; message and hint are cut to about `limit` characters each. The
+    message names a file outside the repository, since runners do not show it."""
+    text, hint = (
+        plain.keep_advice(str(wording), limit) for wording in (problem.message, problem.hint)
+    )
     code = f" [{problem.code}]" if problem.code else ""
-    message = f"{problem.message}{code}" + (f"\n{problem.hint}" if problem.hint else "")
+    message = f"{text}{code}" + (f"\n{hint}" if hint else "")
     kind = problem.severity.value
     place = problem.place
     if place is None:

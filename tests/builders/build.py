@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.reports import sentences
+from evalgate.reports import wording
 
 SUITE = "agents/travel/travel.evalset.json"
 TOOLS, WORDS = "tool_trajectory_avg_score", "response_match_score"
@@ -144,11 +145,32 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = sentences.with_reasons(
-        verdict.decide(run, policy, comparison=None), run, None, policy
-    )
+    decided = wording.with_reasons(verdict.decide(run, policy, comparison=None), run, None, policy)
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
-    return Report(run=run, verdict=decided, policy=policy, links=links, **given)
+    return made(run=run, verdict=decided, policy=policy, links=links, **given)
+
+
+def made(**given: Any) -> Report:
+    """A report of these facts, also those of its parts."""
+    return changed(
+        Report(**{name: given.pop(name) for name in ("run", "verdict", "policy")}), **given
+    )
+
+
+def changed(report: Report, **given: Any) -> Report:
+    """The report with other facts, also those of its parts."""
+    parts = {
+        name: dataclasses.replace(
+            part,
+            **{
+                field.name: given.pop(field.name)
+                for field in dataclasses.fields(part)
+                if field.name in given
+            },
+        )
+        for name, part in (("facts", report.facts), ("display", report.display))
+    }
+    return dataclasses.replace(report, **parts, **given)
 
 
 def run_of(

@@ -214,7 +214,7 @@ def with_past(report: Report) -> Report:
         TOKENS: (388, 391, 402, 420, 455, 470, 490, 500, 510, 515, 520, 532),
     }
     now = {TOOLS: 0.85, MEANING: 0.85, TOKENS: 410.7}
-    return dataclasses.replace(
+    return build.changed(
         report,
         trends=tuple(
             Trend(
@@ -263,7 +263,7 @@ def with_fingerprints(report: Report) -> Report:
         else dataclasses.replace(report.comparison, base=sides[-1])
     )
     asked = JudgeIdentity(model="gemini-2.5-flash", prompt_version="3", num_samples=5)
-    return dataclasses.replace(
+    return build.changed(
         report,
         run=sides[0],
         comparison=comparison,

@@ -470,7 +470,7 @@ def traced() -> Report:
         )
     )
     assert report.comparison is not None
-    return dataclasses.replace(
+    return build.changed(
         report,
         run=again[0],
         comparison=dataclasses.replace(report.comparison, base=again[1]),

@@ -37,7 +37,6 @@ SHARED = {
     "moved",
     "page_data",
     "phrases",
-    "sentences",
     "turns",
     "view",
     "wording",
@@ -169,7 +168,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     ):
         expected[6] += 1 + len(family) if family else 0
     if summary or not rows:
-        known = view.by_criterion(report)
+        known = view.view_of(report).criteria
         for family in (
             [each for each in known if each.threshold is None],
             [each for each in known if each.threshold],
@@ -181,7 +180,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     if facts:
         expected[3 if any(fact["base"] for fact in facts) else 2] += 1 + len(facts)
     if summary:
-        expected[5] += 1 + len(report.trends) if report.trends else 0
+        expected[5] += 1 + len(report.facts.trends) if report.facts.trends else 0
         expected[4] += 1 + len(found)
         expected[9] += 1 + len(report.run.judges) if report.run.judges else 0
     return +expected

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evalgate import config
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config import Decider, Door, Heading, Trait, load
 from evalgate.config.context import Watcher
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule

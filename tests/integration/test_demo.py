@@ -50,7 +50,7 @@ def test_templates_alone_change_every_sentence_of_the_comment(demo: tuple[Path, 
         comment = (repository / "marked" / "comment.md").read_text("utf-8")
     assert "**Ｔｈｒｅｓｈｏｌｄｓ**: 3 " in comment  # noqa: RUF001 - the mark
     files = [path for path in repository.rglob("*") if path.is_file() and ".git" not in path.parts]
-    names = " ".join((report.title, *(path.read_text("utf-8", "ignore") for path in files)))
+    names = " ".join((report.display.title, *(path.read_text("utf-8", "ignore") for path in files)))
     own = template_words.latin(names) | template_words.UNITS | {"evalgate"}
     assert template_words.latin(comment) - own == set()
 

@@ -28,7 +28,7 @@ from evalgate.formats import fingerprints
 from evalgate.gate import prepare, stored_results
 from evalgate.model import GradedTrial, Purpose, Report, Suite, TrialKey
 from evalgate.model.deviations import OURS
-from evalgate.reports import junit, view, wording
+from evalgate.reports import junit, view
 from evalgate.reports.phrases import phrase
 from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
@@ -161,7 +161,7 @@ class Desk:
             if is_interrupted and outcomes[case.case_id] in UNBEGUN and case.case_id in self.words:
                 continue  # its earlier results stay the newest
             self.scores.pop(case.case_id, None)
-            word = wording.case_word(case)
+            word = case.word
             if word == "quarantined":
                 word = phrase("kind_word", case.kind)
             if outcomes[case.case_id] == "wrong":  # whose word depends on the threshold alone
@@ -255,15 +255,15 @@ def reruns_of(
 
 
 def words_of(report: Report) -> dict[str, str]:
-    return {case.case_id: wording.case_word(case) for case in view.view_of(report).cases}
+    return {case.case_id: case.word for case in view.view_of(report).cases}
 
 
 def insist_on_counts(report: Report) -> None:
     """Terminal, comment, outputs and JUnit have the counts of the view, which are those of the
     words."""
     cases = view.view_of(report).cases
-    counts = view.view_of(report).totals.cases
-    words = Counter(map(wording.case_word, cases))
+    counts = view.view_of(report).counts
+    words = Counter(case.word for case in cases)
     assert counts["total"] == len(cases)
     assert (counts["passed"], counts["failed"], counts["flaky"]) == (
         words["pass"],
@@ -308,7 +308,7 @@ def insist_on_words(desk: Desk) -> None:
         "not measured",
         "quarantined",
     }
-    assert {name: wording.case_word(case) for (_, name), case in stored_cases.items()} == expected
+    assert {name: case.word for (_, name), case in stored_cases.items()} == expected
     shown = {row[1]: row[0] for row in table_of(cli_known.show, root=desk.root)[1:]}
     assert shown == expected
     for name, word in expected.items():
@@ -322,7 +322,7 @@ def insist_on_words(desk: Desk) -> None:
     kinds = {name: case.verdict.kind for (_, name), case in stored_cases.items()}
     assert rerun_names == {name for name, kind in kinds.items() if kind != "pass"}
     assert passed_count == len(kinds) - len(rerun_names)
-    counts = view.view_of(report).totals.cases
+    counts = view.view_of(report).counts
     page, _ = Workspace({"root": str(desk.root)}).page(LATEST, None)
     figures = dict(re.findall(r"<dt>(\w+)[^<]*</dt>\s*<dd>(\d+)", page))
     assert figures["passed"] == str(counts["passed"])

@@ -25,13 +25,16 @@ CHANGES = "evalgate/changes"
 
 @frozen_dataclass
 class ToolAnswer:
-    """The answer of a tool: the resource or the list, and the facts about a change. `awaited`: a
-    run whose end the caller waits for."""
+    """The answer of a tool."""
 
     content: JsonObject
+    """The resource, or the list."""
     awaited: Operation | None = None
+    """A run whose end the caller waits for."""
     notes: tuple[str, ...] = ()
+    """Sentences about a change."""
     meta: JsonObject = field(default_factory=dict)
+    """The facts about a change (`_meta`)."""
 
 
 _PARAMETERS = {
@@ -45,16 +48,20 @@ _PARAMETERS = {
 
 @frozen_dataclass
 class Tool:
-    """A tool; `takes` and `gives` are JSON schemas. `call` gets the arguments, with `names` for
-    those that have another name in Python. `kind`: what it does."""
+    """A tool."""
 
     name: str
     description: str
     takes: JsonObject
+    """The JSON schema of its arguments."""
     call: Callable[..., Any]
+    """The method that gets the arguments."""
     names: Mapping[str, str] = field(default_factory=lambda: _PARAMETERS)
+    """The arguments that have another name in Python."""
     gives: JsonObject = field(default_factory=lambda: {"type": "object"})
+    """The JSON schema of its result."""
     kind: Literal["read", "write", "delete", "run"] = "write"
+    """What it does."""
 
     def answer(self, arguments: JsonObject) -> ToolAnswer:
         """Check the arguments and call the tool. Raises Refused."""

@@ -18,7 +18,7 @@ from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config.context import Audience
 from evalgate.config.settings import Settings
-from evalgate.discovery import candidates
+from evalgate.discovery import agents as discovery_agents, candidates
 from evalgate.errors import (
     ConfigError,
     ExitCode,
@@ -27,13 +27,13 @@ from evalgate.errors import (
     Place,
     UnavailableError,
 )
-from evalgate.formats import eval_set, rewrite
+from evalgate.formats import rewrite
 from evalgate.gate import edit, prepare, progress
 from evalgate.judges import prompting
 from evalgate.results import output
 from evalgate.system import isolation, redact
 from evalgate.text import plain, words
-from . import generate as author_generate, starter
+from . import generate as author_generate, old_formats, starter
 from .starter import Starter
 
 FILE_SUFFIXES = (".evalset.json", ".test.json")
@@ -123,7 +123,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     if not uses:
         raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
-    cli.tell(f"agent: {starter.label(uses[0])}")
+    cli.tell(f"agent: {discovery_agents.label(uses[0])}")
     if len(uses) > 1:
         other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
         cli.tell(f"  (others by --agent: {other_agents})")
@@ -162,20 +162,18 @@ def next_steps(plan: Starter, written_paths: list[str]) -> Iterator[str]:
     is_open = workflow.is_file() and starter.ACTION in workflow.read_text("utf-8", "replace")
     # also of an earlier time: who has not replaced OWNER has perhaps not set the secrets
     writes_workflow = starter.WORKFLOW in written_paths or is_open
+    secrets = plan.secrets if writes_workflow else {}
     if is_open:
         yield f"In {starter.WORKFLOW}, replace OWNER with the publisher of the action."
     if plan.undecided:
         rules = next(path for path in plan.files if path != starter.WORKFLOW)
         yield f"In {rules}, name the agent of {words.listed(plan.undecided, limit=3)}."
-    if writes_workflow and plan.secrets:
-        yield "Set the secrets, and remove those that the agents do not need: " + "; ".join(
-            f"gh secret set {name}" for name in plan.secrets.values()
-        )
-    if writes_workflow and (
-        renamed := {name: secret for name, secret in plan.secrets.items() if name != secret}
-    ):
-        pairs = words.listed(f"{name} from {secret}" for name, secret in renamed.items())
-        yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
+    if secrets:
+        commands = "; ".join(f"gh secret set {secret}" for secret in secrets.values())
+        yield f"Set the secrets, and remove those that the agents do not need: {commands}"
+    if pairs := [f"{name} from {secret}" for name, secret in secrets.items() if name != secret]:
+        renamed = words.listed(pairs)
+        yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {renamed}."
     if writes_workflow and plan.uses_cloud:
         page = starter.page_url(plan.action, starter.SIGN_IN_PAGE)
         yield (
@@ -262,7 +260,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
             raise ConfigError(f"is not JSON: {error}", place=Place(initial_session)) from error
-    text = eval_set.migrated(source.text, file=old, session=session)
+    text = old_formats.migrated(source.text, file=old, session=session)
     if new is None:
         rewrite.save(source, text)
     elif Path(new).exists() and not force:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from evalgate.discovery import agent_source, dotenv
 from evalgate.discovery.agent_source import ImportGraph, ReadText, leaves, name_of, pairs, text_of
-from evalgate.gate.workflows import VERTEX
+from evalgate.gate.doctor import VERTEX
 from evalgate.judges import models
 from evalgate.judges.clients import TRUE_WORDS
 from evalgate.model import AgentUse

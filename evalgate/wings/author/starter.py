@@ -23,7 +23,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, agents as discovery_agents, candidates, dotenv
+from evalgate.discovery import agents as discovery_agents, candidates, dotenv
 from evalgate.discovery.agent_source import ImportGraph
 from evalgate.discovery.agents import AgentFolders
 from evalgate.discovery.project import Project
@@ -31,7 +31,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.formats import rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import doctor, edit, prepare, workflows
+from evalgate.gate import doctor, edit, prepare
 from evalgate.github import forks
 from evalgate.judges import models
 from evalgate.judges.base import ADK_MODEL
@@ -60,8 +60,8 @@ from evalgate.values import (
 from . import source as author_source
 from .source import AgentSource
 
-WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
-ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
+WORKFLOW = f"{doctor.WORKFLOWS}/evalgate.yml"
+ACTION = f"{doctor.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
 
 BACKUP_SUFFIX = ".orig"
@@ -113,7 +113,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     action = action or publisher() or ACTION
     rules, chosen_uses, undecided = render_rules(settings, project, action)
     # a key here says more than an example
-    ignored_samples = workflows.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
+    ignored_samples = doctor.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
     sources = [
         author_source.of_agent(use, read_source, ignored_samples=ignored_samples)
         for use in (*known_uses, *chosen_uses)
@@ -133,7 +133,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         file = gate_file_of(settings.root)
         path = file.relative_to(top).as_posix()
         files[path] = _with_agents(rules, old_text=_text_of(file) or "")
-    steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
+    steps = (step for step in doctor.steps_of(top) if isinstance(step, doctor.GateStep))
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
@@ -185,14 +185,25 @@ def _variables_for(
     settings: Settings, project: Project, sources: Iterable[AgentSource]
 ) -> tuple[dict[str, str], dict[str, str], bool]:
     """The variables that the workflow sets for agents, and those for judges alone; and whether it
-    must sign in to Google Cloud."""
-    values = values_of(sources)
+    must sign in to Google Cloud. A value is a secret, unless an example has one; it is "" if the
+    sign-in step sets it."""
+    flag, _, location = doctor.VERTEX
+    samples: dict[str, str] = {}
+    for source in sources:
+        for name in needed_by(source):
+            sample = source.samples.get(name, "")
+            samples[name] = sample or (source.values.get(name, "") if name == location else "")
     judges = criteria_judges.models_of(settings, project.suites)
-    uses_cloud = workflows.CREDENTIALS in values or any(
-        name.startswith("vertex") for name in judges
-    )
-    if not uses_cloud:
-        values = {name: text or variables.secret(name) for name, text in values.items()}
+    uses_cloud = doctor.CREDENTIALS in samples or any(name.startswith("vertex") for name in judges)
+    values: dict[str, str] = {}
+    for name, sample in samples.items():
+        if uses_cloud and name in doctor.SIGN_IN_VARIABLES and not sample:
+            values[name] = ""
+        elif name == flag:
+            values[name] = '"true"'
+        else:
+            is_usable = _is_usable(name, sample)
+            values[name] = json.dumps(sample) if is_usable else variables.secret(name)
     keys = doctor.keys_of_judges(settings, project.suites)
     judge_values = {key: variables.secret(key) for key in keys if key not in values}
     return values, judge_values, uses_cloud
@@ -201,40 +212,19 @@ def _variables_for(
 def needed_by(source: AgentSource) -> list[str]:
     """The variables that a workflow should give an agent: those of its models, and those that its
     source reads without a default."""
-    names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
+    names = {*source.needs, *([doctor.CREDENTIALS] if source.logs_in else [])}
     for model in source.models:
         is_google = models.parse_name(model).client == "gemini"
         if is_google and source.uses_vertex:
-            names |= {*workflows.VERTEX, workflows.CREDENTIALS}
+            names |= {*doctor.VERTEX, doctor.CREDENTIALS}
         elif is_google or not source.has_own_key:
             names |= {*doctor.keys_of(model)[:1]}
-    candidates = (
+    return sorted(
         name
         for name in names - source.sets.keys()
         if AgentVariables(environ={}, names=[name]).passes(name)
+        and not matches_any(name, variables.HARMLESS)
     )
-    return sorted(name for name in candidates if not matches_any(name, variables.HARMLESS))
-
-
-def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
-    """The variables that agents need in a workflow, with their values: a secret, unless an example
-    has one."""
-    flag, _, location = workflows.VERTEX
-    variable_values = {}
-    for source in sources:
-        for name in needed_by(source):
-            sample = source.samples.get(name, "")
-            if name == location:
-                sample = sample or source.values.get(name, "")
-            if name in workflows.SIGN_IN_VARIABLES and not sample:
-                variable_values[name] = ""  # set by the sign-in step, if there is one
-            elif name == flag:
-                variable_values[name] = '"true"'
-            elif _is_usable(name, sample):
-                variable_values[name] = json.dumps(sample)
-            else:
-                variable_values[name] = variables.secret(name)
-    return variable_values
 
 
 def _is_usable(name: str, sample: str) -> bool:
@@ -263,7 +253,7 @@ def render_workflow(
     top, "" for the top. `signs_in`: the workflow signs in to Google Cloud without a key."""
     inputs = {
         "root": root and _scalar(root),
-        "env": ", ".join(filter(workflows.needs_naming, variable_values)),
+        "env": ", ".join(filter(doctor.needs_naming, variable_values)),
     }
     text = template()
     step = text[text.index(f"      - uses: {ACTION}") :]
@@ -309,6 +299,10 @@ def page_url(action: str, page: str) -> str:
 # --- evalgate.yml ---------------------------------------------------------------------------------
 
 
+EXAMPLE = AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
+"""The agent of a rule without a candidate."""
+
+
 def render_rules(
     settings: Settings, project: Project, action: str
 ) -> tuple[str, list[AgentUse], tuple[str, ...]]:
@@ -329,12 +323,10 @@ def render_rules(
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
     for texts, (uses, keys) in _candidates(settings, unassigned_keys).items():
-        first_use = (
-            uses[0] if uses else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
-        )
+        first_use = next(iter(uses), EXAMPLE)
         chosen_uses.append(first_use)
         is_example = any(
-            agent_source.is_example(str(option)) for option in first_use.options.values()
+            candidates.is_example(str(option)) for option in first_use.options.values()
         )
         undecided += keys if len(texts) != 1 or is_example else []
         if len(keys) > 1:
@@ -355,18 +347,18 @@ def _candidates(
     folders = AgentFolders(tree.agent_files, tree.read_source)
     files = discovery_agents.code_files(settings.root)
     graph = ImportGraph(discovery_agents.reader(settings.root))
-    framework_agents = list(agent_source.find_frameworks(files, graph))
+    framework_agents = list(candidates.find_frameworks(files, graph))
     groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
     for key in keys:
         found_agents = discovery_agents.find_agent(key, folders=folders)
-        candidates = framework_agents
+        uses = framework_agents
         if len(found_agents.folders) > 1:
-            candidates = [
+            uses = [
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
                 for path in found_agents.folders
             ]
         # the text is the comment of a candidate, and tells candidates apart
-        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in candidates}
+        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in uses}
         groups.setdefault(tuple(uses_by_text), ([*uses_by_text.values()], []))[1].append(key)
     return groups
 
@@ -457,18 +449,19 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
     uninstallable: dict[Needs | str, AgentFailure] = {}
     for use in uses[:MOST_TRIED]:
         needs = needs_of(use, settings) or use.driver
-        if needs in uninstallable:
-            failures.append((use, uninstallable[needs]))
-            continue
-        try:
-            return _first_turn(use, {}, question, settings, context)
-        except AgentFailed as error:
-            failures.append((use, error.failure))
-            if not _is_before_turns(error.failure):
-                break
-            if error.failure.kind is FailureKind.INSTALL:
-                uninstallable[needs] = error.failure
-            context.say(f"{label(use)} does not start: {error.failure.message}")
+        is_new = needs not in uninstallable
+        outcome = (
+            _first_turn(use, {}, question, settings, context) if is_new else uninstallable[needs]
+        )
+        if isinstance(outcome, FirstTurn):
+            return outcome
+        failures.append((use, outcome))
+        if not _is_before_turns(outcome):
+            break
+        if outcome.kind is FailureKind.INSTALL:
+            uninstallable[needs] = outcome
+        if is_new:
+            context.say(f"{discovery_agents.label(use)} does not start: {outcome.message}")
     for index, (use, failure) in enumerate(failures[:MOST_MENDED]):
         attempt = mended(use, {}, failure, settings, context)
         while attempt is not None:
@@ -476,13 +469,14 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
             requirements = words.listed(mended_use.options.get("requirements", ()), limit=9)
             changes = [f"other requirements: {requirements}"] if requirements else []
             changes += [f"a made-up session state: {json.dumps(state)}"] if state else []
-            context.say(f"trying {label(use)} with {', and '.join(changes)}")
-            try:
-                return _first_turn(mended_use, state, question, settings, context)
-            except AgentFailed as error:
-                context.say(f"{label(use)} gave no answer: {error.failure.message}")
-                failures[index] = (use, error.failure)
-                attempt = mended(mended_use, state, error.failure, settings, context)
+            label = discovery_agents.label(use)
+            context.say(f"trying {label} with {', and '.join(changes)}")
+            outcome = _first_turn(mended_use, state, question, settings, context)
+            if isinstance(outcome, FirstTurn):
+                return outcome
+            context.say(f"{label} gave no answer: {outcome.message}")
+            failures[index] = (use, outcome)
+            attempt = mended(mended_use, state, outcome, settings, context)
         if not _is_before_turns(failures[index][1]):
             failures = [failures[index]]
             break
@@ -495,10 +489,13 @@ def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Co
 
 def _first_turn(
     use: AgentUse, state: Json, question: str, settings: Settings, context: Context
-) -> FirstTurn:
-    """The turn of an agent for the question, in a session with this state. Raises AgentFailed."""
+) -> FirstTurn | AgentFailure:
+    """The turn of an agent for the question, in a session with this state."""
     suite = candidates.suite_of(use, settings, state)
-    agent, turn = opening.ask_once(suite, question, settings, context)
+    try:
+        agent, turn = opening.ask_once(suite, question, settings, context)
+    except AgentFailed as error:
+        return error.failure
     assert turn is not None
     surroundings = agent.surroundings()
     source = author_source.of_agent(use, discovery_agents.reader(settings.root))
@@ -513,12 +510,6 @@ def _is_before_turns(failure: AgentFailure) -> bool:
 
 MOST_TRIED = 5
 MOST_MENDED = 2
-
-
-def label(use: AgentUse) -> str:
-    """An agent in a few words: its driver, its name, and its origin."""
-    found_by = f" ({use.found_by})" if use.found_by else ""
-    return f"{use.driver} {agents.DRIVERS[use.driver].label(use.options)}{found_by}"
 
 
 def argument(use: AgentUse) -> str:
@@ -627,14 +618,13 @@ def needs_of(use: AgentUse, settings: Settings) -> Needs | None:
     return agents.needs_of(agents.with_defaults(use, settings), settings.root)
 
 
-def requirements_of(use: AgentUse, settings: Settings) -> list[str] | None:
+def requirements_of(use: AgentUse, needs: Needs | None, settings: Settings) -> list[str] | None:
     """The requirements of an agent, as the option of this name lists them; None if they cannot be
-    extended: a lock decides, or a Python is named."""
-    driver = agents.DRIVERS[use.driver]
+    extended: a lock decides, or a Python is named. `needs`: those that it declares."""
     options = agents.with_defaults(use, settings).options
-    if not issubclass(driver.options, PythonOptions) or options.get("python"):
+    is_python = issubclass(agents.DRIVERS[use.driver].options, PythonOptions)
+    if not is_python or options.get("python"):
         return None
-    needs = needs_of(use, settings)
     if needs is None or needs.kind is NeedKind.NAMED:
         return [*options.get("requirements", ())]
     if needs.kind is NeedKind.POETRY and not Path(needs.folder, "poetry.lock").exists():
@@ -653,8 +643,8 @@ def mended(
     values = made_up(failure.message)
     if values and state.keys().isdisjoint(values):
         return use, {**state, **values}
-    requirements = requirements_of(use, settings)
     needs = needs_of(use, settings)
+    requirements = requirements_of(use, needs, settings)
     if requirements is not None:
         addition = next(_additions(use, requirements, failure, settings, context), "")
         requirements = [*requirements, addition] if addition else None

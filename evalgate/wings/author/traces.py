@@ -52,17 +52,21 @@ class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
 
 @dataclass(kw_only=True, eq=False)
 class Span:
-    """A span. `start`: seconds since 1970. `parent`: empty at the root. `author`: the nearest outer
-    agent."""
+    """A span."""
 
     trace: str
+    """The id of its trace."""
     id: str
     parent: str
+    """The id of the span around it; "" at the root."""
     name: str
     start: float
+    """Seconds since 1970; 0.0 if it is unknown."""
     attributes: JsonObject
     children: list[Span] = field(default_factory=list)
+    """In order of time, once all spans are linked."""
     author: str = "agent"
+    """The nearest outer agent."""
 
     def kind(self) -> str:
         """`tool`, `model`, `agent` or, for other spans, ""."""

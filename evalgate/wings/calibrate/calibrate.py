@@ -45,13 +45,15 @@ UNUSED_SUITE = "labels"
 
 @frozen_dataclass
 class JudgeAnswers:
-    """The judge's verdicts on the labels, notes for the reader of the calibration, problems, and
-    the cost of the judge."""
+    """The judge's verdicts on the labels."""
 
     verdicts: Sequence[LabelledVerdict]
     notes: Sequence[str]
+    """For the reader of the calibration."""
     problems: tuple[Problem, ...]
+    """Warnings about the labels."""
     judge_uses: Sequence[JudgeUse]
+    """The cost of the judge."""
 
 
 def calibrate(

@@ -82,7 +82,9 @@ class LabelPlace(Wire):
     suite: str = ""
     case: str = ""
     repeat: int = Field(default=0, ge=0)
+    """From 0."""
     turn: int | None = Field(default=None, ge=1)
+    """From 1; None: all turns, or the only one."""
 
     @property
     def trial_key(self) -> TrialKey | None:
@@ -143,12 +145,13 @@ class LabelEvidence(Wire):
 
 
 class LabelLine(LabelEvidence, LabelPlace):
-    """One line. `rubric` (id or text) or `sentence`: its subject. Neither is needed if the
-    criterion gives one verdict."""
+    """One line. Its subject is `rubric` or `sentence`; neither is needed if the criterion gives one
+    verdict."""
 
     criterion: str
     label: str | bool | int | None = None
     rubric: str = ""
+    """Id or text."""
     sentence: str = ""
     note: str = ""
 
@@ -165,15 +168,14 @@ class LabelLine(LabelEvidence, LabelPlace):
 
 @frozen_dataclass
 class Label:
-    """A person's yes or no on something that a judge can answer with yes or no.
-
-    `evidence`: the judged texts, if the line has them; otherwise the line names a trial of
-    results.json."""
+    """A person's yes or no on something that a judge can answer with yes or no."""
 
     line: LabelLine
     human: bool
+    """True for yes."""
     place: Place
     evidence: TrialView | None = None
+    """The judged texts, if the line has them; otherwise the line names a trial of results.json."""
 
 
 def labelled_spec(name: str) -> tuple[CriterionSpec, Verdicts] | None:
@@ -394,32 +396,35 @@ def _evidence_fields(
 
 @frozen_dataclass
 class LabelledItem:
-    """A label with its evidence. `turn`: its number in the evidence, None for a verdict on all.
-    `subject`: a rubric or a sentence."""
+    """A label with its evidence."""
 
     label: Label
     use: CriterionUse
+    """The criterion as the gate uses it."""
     judge: JudgeIdentity
     evidence: TrialView
     turn: int | None
+    """Its number in the evidence, from 1; None for a verdict on all."""
     subject: str
+    """The text of a rubric, or a sentence; "" for the only verdict."""
 
 
 @frozen_dataclass
 class LabelledVerdict:
-    """A label and the judge's verdict on the same evidence.
-
-    `passed` None: the judge could not decide; `message` has the reason. `word`: the judge's label.
-    `cluster`: the case, whose labels are not independent. `judged_text`: the judged text, for
-    people."""
+    """A label and the judge's verdict on the same evidence."""
 
     label: Label
     criterion_judge: CriterionJudge
     passed: bool | None
+    """None if the judge could not decide."""
     cluster: str
+    """The case, whose labels are not independent."""
     word: str = ""
+    """The judge's label."""
     message: str = ""
+    """The judge's reason, or why it could not decide."""
     judged_text: str = ""
+    """For people."""
 
 
 def find_items(

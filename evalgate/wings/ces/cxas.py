@@ -122,15 +122,20 @@ class WrittenTurn(Cxas):
     variables: Variables = Field(default_factory=dict)
 
 
-class Conversation(Cxas):
+class Written(Cxas):
+    """What goldens and simulations have in common."""
+
+    tags: tuple[str, ...] = ()
+    expectations: tuple[str, ...] = ()
+    session_parameters: Variables = Field(default_factory=dict)
+
+
+class Conversation(Written):
     """One golden."""
 
     required: ClassVar = ("conversation", "turns")
 
     conversation: str = ""
-    expectations: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    session_parameters: Variables = Field(default_factory=dict)
     turns: tuple[WrittenTurn, ...] = ()
 
 
@@ -155,18 +160,15 @@ class Goal(Cxas):
     inject_variables: Variables = Field(default_factory=dict)
 
 
-class Simulation(Cxas):
+class Simulation(Written):
     """A conversation with goals in order."""
 
     required: ClassVar = ("name", "steps")
 
     name: str = ""
     description: str = ""
-    tags: tuple[str, ...] = ()
     steps: tuple[Goal, ...] = ()
-    expectations: tuple[str, ...] = ()
     audio_expectations: tuple[str, ...] = ()
-    session_parameters: Variables = Field(default_factory=dict)
     max_turns: MaxTurns = 0
     voice_config: Struct | None = None
     naturalness_metric: Annotated[JsonObject | bool | None, _object_or(bool, "true or false")] = (

@@ -31,8 +31,8 @@ from evalgate.agents.base import (
     DriverOptions,
     Turns,
     exists,
+    kind_of,
 )
-from evalgate.agents.http import kind_of
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -63,10 +63,9 @@ from .live import (
     mask,
     move_to_app,
 )
-from .outcomes import Plan, tool_name
+from .outcomes import ERRORS, Plan, tool_name
 from .read import APP_NAME, Kind
 from .shapes import (
-    ErrorType,
     Evaluation,
     EvaluationErrorInfo,
     EvaluationResult,
@@ -437,11 +436,8 @@ _OUTCOME_FIELDS = (
     *("evaluationMetricsThresholdOverride", "evaluationMetricsConfigOverride"),
 )
 """The parts of an evaluation that decide its outcome."""
-_ERRORS = {
-    ErrorType.QUOTA_EXHAUSTED: FailureKind.RATE_LIMITED,
-    ErrorType.USER_SIMULATION_FAILURE: FailureKind.SIMULATOR,
-}
-"""The kinds of two errors. Other errors may be the platform's; they are no crash of the agent."""
+_KINDS_OF_ERRORS = {error: kind for kind, error in ERRORS.items()}
+"""Other errors may be the platform's; they are no crash of the agent."""
 
 
 class AppEvaluations:
@@ -485,7 +481,7 @@ class AppEvaluations:
         if result.execution_state is not ExecutionState.COMPLETED:
             error = result.error_info or EvaluationErrorInfo()
             error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
-            kind = _ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
+            kind = _KINDS_OF_ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
             raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
         turns = tuple(_turns(live, result))
         return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from pydantic import Field
 
 from evalgate.model import (
+    FailureKind,
     Invocation,
     Text,
     ToolCall as ActualCall,
@@ -29,6 +30,7 @@ from .shapes import (
     AgentTransfer,
     Chunk,
     ComparisonType,
+    ErrorType,
     Evaluation,
     EvaluationExpectationResult,
     EvaluationMetricsConfig,
@@ -82,6 +84,11 @@ SIMILARITY_LABELS = {
 HALLUCINATION_LABELS = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
 GOAL_LABELS = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
 
+ERRORS = {
+    FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
+    FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
+}
+"""The errors of failures; all other failures are runtime failures."""
 UNEXPECTED_RESPONSE = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL = "UNEXPECTED TOOL CALL"
 UNEXPECTED_TRANSFER = "UNEXPECTED AGENT TRANSFER"

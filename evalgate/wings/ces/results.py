@@ -62,12 +62,6 @@ from .shapes import (
     TurnReplayResult,
 )
 
-_ERRORS = {
-    FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
-    FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
-}
-"""All other failures are runtime failures."""
-
 
 def result_of(
     plan: Plan,
@@ -400,7 +394,7 @@ def measure(
     if trial.failure is not None or transcript is None:
         lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
         failure = trial.failure or lost
-        error_type = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
+        error_type = outcomes.ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
         error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
         return plan, result_of(plan, batch, number=number, error=error)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)

@@ -8,7 +8,7 @@ from evalgate.errors import Severity
 from evalgate.github import check_run
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, GitHubFailed, GitHubFault
-from evalgate.reports.view import Remark
+from evalgate.reports.annotations import Remark
 
 pytestmark = pytest.mark.integration
 

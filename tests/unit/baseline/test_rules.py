@@ -232,7 +232,9 @@ def test_what_one_of_both_books_asks_is_asked(
 
 
 def test_on_the_base_branch_what_is_merged_decides() -> None:
-    where = Context(environ={}, cache=Path("/none"), trigger=Trigger(on_base_branch=True))
+    where = Context(
+        environ={}, cache=Path("/none"), trigger=Trigger(is_pull_request=False, on_base_branch=True)
+    )
     before = base(suite("s", ONE), settings=chosen(fail_on=("threshold",), policy="both"))
     found = baseline_rules.in_force(
         chosen(fail_on=()), (suite("s", ONE, threshold=0.1),), before, where

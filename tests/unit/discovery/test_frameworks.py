@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.config.settings import Settings
-from evalgate.discovery import agent_source, candidates
+from evalgate.discovery import candidates
 from evalgate.discovery.agent_source import ImportGraph
 
 
@@ -135,7 +135,7 @@ from evalgate.discovery.agent_source import ImportGraph
     ],
 )
 def test_agents_are_found(file: str, source: str, found: str) -> None:
-    agents = agent_source.find_frameworks([file], ImportGraph({file: source}.get))
+    agents = candidates.find_frameworks([file], ImportGraph({file: source}.get))
     shown = [" ".join([each.driver, *each.options.values()]) for each in agents]
     assert shown == ([found] if found else [])
 
@@ -254,7 +254,7 @@ CLERK = "from strands import Agent\nclerk = Agent()"
     ],
 )
 def test_the_agent_that_a_repository_is_about(sources: dict[str, str], found: list[str]) -> None:
-    agents = agent_source.find_frameworks(sources, ImportGraph(sources.get))
+    agents = candidates.find_frameworks(sources, ImportGraph(sources.get))
     assert [" ".join([use.driver, *use.options.values()]) for use in agents] == found
 
 
@@ -280,7 +280,7 @@ RUNNING = "from strands import Agent\ndef main():\n    Agent()('Hello')\nif __na
     ],
 )  # fmt: skip
 def test_programs_that_ask_an_agent(sources: dict[str, str], found: list[str]) -> None:
-    programs = agent_source.find_programs(sources, ImportGraph(sources.get))
+    programs = candidates.find_programs(sources, ImportGraph(sources.get))
     assert [f"{use.driver} {use.options['call']}" for use in programs] == found
 
 

@@ -7,10 +7,10 @@ from evalgate.discovery.walk import IgnoreRules
 
 
 def rules(**layers):
-    made = IgnoreRules()
+    made: IgnoreRules = ()
     for prefix, text in layers.items():
         spec = walk.parse_rules(text)
-        made = IgnoreRules((*made.layers, ("" if prefix == "root" else f"{prefix}/", spec)))
+        made = (*made, ("" if prefix == "root" else f"{prefix}/", spec))
     return made
 
 
@@ -34,11 +34,11 @@ def test_the_nearest_rule_that_speaks_wins(path, expected):
         root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n",
         sub="/x.json\n!*.local.json",
     )
-    assert made.is_ignored(path) is expected
+    assert walk.is_ignored(path, made) is expected
 
 
 def test_without_rules_nothing_is_ignored():
-    assert not IgnoreRules().is_ignored("a.json")
+    assert not walk.is_ignored("a.json", ())
 
 
 def test_a_line_that_is_no_pattern_is_skipped_and_the_others_count():

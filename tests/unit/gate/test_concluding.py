@@ -3,14 +3,10 @@ worst."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders import build
 
-from evalgate import errors
 from evalgate.errors import ExitCode
-from evalgate.gate import decision
 from evalgate.github import publish
 from evalgate.github.check_run import Conclusion
 from evalgate.model import FailOn, Policy
@@ -36,11 +32,11 @@ def test_what_blocks_speaks(
     words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str
 ) -> None:
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
-    without_files = replace(report, exit_code=errors.without_files(exit_code))
+    without_files = build.changed(report, lacks_files=True)
     assert without_files.exit_code is not ExitCode.PASS
     if exit_code is ExitCode.PASS:
         assert publish.conclusion_of(without_files) is Conclusion.ACTION_REQUIRED
-    assert decision.exit_code_of(report.run, report.verdict) is exit_code
+    assert report.exit_code is exit_code
     assert publish.conclusion_of(report) is conclusion
     assert wording.next_step(report).startswith(step)
     assert step or not wording.next_step(report)

@@ -9,8 +9,8 @@ import pytest
 from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.gate import workflows
-from evalgate.gate.workflows import GateStep
+from evalgate.gate import doctor
+from evalgate.gate.doctor import GateStep
 from evalgate.wings.author import starter
 
 GIVEN = {name: variables.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
@@ -22,10 +22,10 @@ NAMES = "          env: DESK_URL, GOOGLE_API_KEY\n"
 
 
 def steps(folder: Path, text: str) -> list[GateStep | Problem]:
-    place = folder / workflows.FOLDER / "gate.yml"
+    place = folder / doctor.WORKFLOWS / "gate.yml"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
-    return list(workflows.steps_of(folder))
+    return list(doctor.steps_of(folder))
 
 
 def told(folder: Path, text: str) -> list[str]:
@@ -34,7 +34,7 @@ def told(folder: Path, text: str) -> list[str]:
     return [
         each.code
         for step in found
-        for each in ([step] if isinstance(step, Problem) else workflows.problems(step))
+        for each in ([step] if isinstance(step, Problem) else doctor.problems_of_step(step))
     ]
 
 
@@ -84,7 +84,7 @@ def test_odd_files_are_read_as_far_as_they_go(tmp_path: Path, text: str) -> None
     for step in found:
         assert all(
             each.message
-            for each in (workflows.problems(step) if isinstance(step, GateStep) else ())
+            for each in (doctor.problems_of_step(step) if isinstance(step, GateStep) else ())
         )
 
 
@@ -106,7 +106,7 @@ def test_variables_that_a_workflow_does_not_give(
     text = SOUND.replace(NAMES, step) if step else SOUND
     (found,) = steps(tmp_path, text)
     assert isinstance(found, GateStep)
-    problems = list(workflows.unset(found, needed, Settings()))
+    problems = list(doctor.unset_in_step(found, needed, Settings()))
     assert [each.message for each in problems] == (
         [f"the agent would not get {absent}"] if absent else []
     )
@@ -120,5 +120,7 @@ def test_signing_in_sets_credentials(tmp_path: Path) -> None:
     (without,) = steps(tmp_path, text)
     (found,) = steps(tmp_path, text.replace("      - uses: acme/", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
-    assert [each.code for each in workflows.unset(without, [], Settings())] == ["workflow-variable"]
-    assert list(workflows.unset(found, [], Settings())) == []
+    assert [each.code for each in doctor.unset_in_step(without, [], Settings())] == [
+        "workflow-variable"
+    ]
+    assert list(doctor.unset_in_step(found, [], Settings())) == []

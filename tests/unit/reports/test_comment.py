@@ -277,7 +277,7 @@ def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
 @pytest.mark.parametrize("words", ["pass", " ".join(["fail"] * 400)])
 def test_only_files_that_can_be_had_are_named(words: str) -> None:
     report = build.report(words)
-    report = dataclasses.replace(report, links=dataclasses.replace(build.LINKS, keeps_files=False))
+    report = build.changed(report, links=dataclasses.replace(build.LINKS, keeps_files=False))
     shown = comment.render(report)
     assert "report.html" not in shown
     assert f"All cases: the [job summary](<{build.LINKS.workflow_run}>)." in shown

@@ -147,7 +147,7 @@ def everywhere(report: Report) -> dict[str, dict[str, int]]:
 
 
 def check(report: Report) -> Mapping[str, int]:
-    counts = view.view_of(report).totals.cases
+    counts = view.view_of(report).counts
     expected = {name: value for name, value in counts.items() if name in {"total", *SAID.values()}}
     found = everywhere(report)
     assert len(found) == 7

@@ -46,7 +46,7 @@ def test_nothing_is_made_up() -> None:
     bare = build.report("pass")
     assert bare.run.commit, "which is told anyway"
     assert told(bare) == {}
-    assert "Environment" not in reproduce(dataclasses.replace(bare, reproduce="evalgate run"))
+    assert "Environment" not in reproduce(build.changed(bare, reproduce="evalgate run"))
     failed = comparing.without(
         "pass", Comparison(origin=BaseOrigin(source=BaseSource.RERUN), problem="no such commit")
     )
@@ -96,7 +96,7 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
     report = comparing.report("pass", "pass")
     evil = JudgeIdentity(model="a|b`c\n| d", prompt_version="<script>")
     run = dataclasses.replace(report.run, models=frozenset({"x|y\n<b>"}))
-    report = dataclasses.replace(
+    report = build.changed(
         report, run=run, criterion_judges=(CriterionJudge(criterion="m|1\n| x", judge=evil),)
     )
     table = reproduce(report).split("| Environment |")[1]
@@ -108,7 +108,7 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
 def test_a_table_of_many_judges_ends() -> None:
     judge = JudgeIdentity(model="m", prompt_version="1")
     asked = tuple(CriterionJudge(criterion=f"m{at}", judge=judge) for at in range(view.JUDGES + 3))
-    facts = view.facts(dataclasses.replace(build.report("pass"), criterion_judges=asked))
+    facts = view.facts(build.changed(build.report("pass"), criterion_judges=asked))
     judges = [fact for fact in facts if fact["name"] == "judge"]
     assert len(judges) == view.JUDGES + 1
     assert judges[-1]["head"] == "of 3 more criteria"

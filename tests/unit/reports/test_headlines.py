@@ -6,11 +6,11 @@ import pytest
 from builders import build
 
 from evalgate.model import Policy, VerdictKind
-from evalgate.reports import view, wording
+from evalgate.reports import cases, view, wording
 
 
 def test_every_kind_has_a_sign_of_its_own() -> None:
-    assert len({wording.kind_mark(kind) for kind in VerdictKind}) == len(VerdictKind)
+    assert len({cases.kind_mark(kind) for kind in VerdictKind}) == len(VerdictKind)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_every_kind_has_a_sign_of_its_own() -> None:
 )
 def test_why_a_case_was_not_measured(words: str, why: str) -> None:
     (case,) = view.view_of(build.report(words)).cases
-    assert wording.unmeasured_reason(case) == why
+    assert case.unmeasured_reason == why
 
 
 @pytest.mark.parametrize(

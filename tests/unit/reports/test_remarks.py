@@ -8,7 +8,7 @@ from builders.compared_scenarios import COMPARED
 
 from evalgate.errors import Severity
 from evalgate.model import Policy, ThresholdRule
-from evalgate.reports import view
+from evalgate.reports import annotations as reports_annotations
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from evalgate.reports import view
     ],
 )
 def test_levels(words: str, levels: list[Severity]) -> None:
-    assert [each.level for each in view.remarks(build.report(words))] == levels
+    assert [each.level for each in reports_annotations.remarks(build.report(words))] == levels
 
 
 def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
-    found = view.remarks(
+    found = reports_annotations.remarks(
         comparing.report("fail fail", "fail pass", policy=Policy(threshold=ThresholdRule.ALL))
     )
     assert [(each.level, each.line) for each in found] == [
@@ -75,14 +75,14 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
 def test_what_decides_nothing_is_a_warning(
     head: str, base: str, policy: Policy, level: Severity, said: str
 ) -> None:
-    found = view.remarks(comparing.report(head, base, policy=policy))
+    found = reports_annotations.remarks(comparing.report(head, base, policy=policy))
     assert {each.level for each in found} == {level}
     assert said in found[0].message
 
 
 def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
     waiting = frozenset({(build.SUITE, "case_1")})
-    found = view.remarks(comparing.report("fail fail", "pass pass", waiting=waiting))
+    found = reports_annotations.remarks(comparing.report("fail fail", "pass pass", waiting=waiting))
     assert [(each.level, each.line) for each in found] == [
         (Severity.ERROR, 20),
         (Severity.WARNING, 10),
@@ -91,7 +91,7 @@ def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
 
 
 def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
-    (found,) = view.remarks(COMPARED["base_relaxed"]())
+    (found,) = reports_annotations.remarks(COMPARED["base_relaxed"]())
     assert (found.level, found.file, found.line) == (
         Severity.WARNING,
         "agents/travel/test_config.json",
@@ -104,6 +104,6 @@ def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
 
 
 def test_remarks_are_bounded() -> None:
-    found = view.remarks(COMPARED["base_hostile"]())
+    found = reports_annotations.remarks(COMPARED["base_hostile"]())
     assert found
     assert all(len(each.message) < 1_100 and len(each.title) < 200 for each in found)

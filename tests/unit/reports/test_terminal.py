@@ -3,7 +3,6 @@ twice."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import pytest
@@ -151,7 +150,7 @@ def test_the_place_of_a_case_is_a_link() -> None:
 )
 def test_only_a_file_that_is_there_is_named(files: dict[str, str], shown: str) -> None:
     report = build.report(" ".join(f"0.{number:02}" for number in range(1, 72)))
-    assert shown in reports.render_terminal(dataclasses.replace(report, files=files))
+    assert shown in reports.render_terminal(build.changed(report, files=files))
 
 
 def test_an_accepted_answer_without_an_expected_one_is_shown_once() -> None:

@@ -18,6 +18,7 @@ from evalgate.model import (
     Report,
     Score,
     Text,
+    VerdictKind,
 )
 from evalgate.reports import terminal, turns, view
 from evalgate.reports.turns import Turn
@@ -52,9 +53,9 @@ def test_turns_expected_beside_actual() -> None:
         (call("b"),),
         True,
     )
-    assert [(score.name, score.value, score.met) for score in second.scores] == [
-        (TOOLS, 0.0, False),
-        (WORDS, 0.9, True),
+    assert [(score.name, score.value, score.kind) for score in second.scores] == [
+        (TOOLS, 0.0, VerdictKind.FAIL),
+        (WORDS, 0.9, VerdictKind.PASS),
     ]
 
 

@@ -13,12 +13,12 @@ from evalgate.reports import view
 
 
 def test_counts() -> None:
-    counts = view.count(build.report("pass pass fail error never"))
+    v = view.view_of(build.report("pass pass fail error never"))
     expected = {"total": 5, "passed": 2, "failed": 1, "not_measured": 2}
-    assert {label: number for label, number in counts.cases.items() if number} == expected
-    assert counts.pass_rate == pytest.approx(2 / 3)
-    assert counts.tokens == 3 * 410
-    assert counts.agent_s == pytest.approx(4 * 1.5)
+    assert {label: number for label, number in v.counts.items() if number} == expected
+    assert v.pass_rate == pytest.approx(2 / 3)
+    assert v.tokens == 3 * 410
+    assert v.agent_s == pytest.approx(4 * 1.5)
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_what_a_run_took_is_told_of_both_sides(
     report = dataclasses.replace(
         report, comparison=found, run=dataclasses.replace(report.run, **again)
     )
-    counts = view.count(report)
-    assert (counts.tokens, counts.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
-    assert counts.cases["total"] == 2, "cases are head's"
+    v = view.view_of(report)
+    assert (v.tokens, v.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
+    assert v.counts["total"] == 2, "cases are head's"
 
 
 def test_unknown_is_not_zero() -> None:
-    counts = view.count(build.report("error timeout"))
-    assert counts.pass_rate is None
-    assert counts.tokens is None
-    assert view.by_criterion(build.report("error"))[0].mean is None
-    assert view.by_criterion(build.report("error"))[0].met is None
+    v = view.view_of(build.report("error timeout"))
+    assert v.pass_rate is None
+    assert v.tokens is None
+    assert view.view_of(build.report("error")).criteria[0].mean is None
+    assert view.view_of(build.report("error")).criteria[0].met is None
 
 
 def test_criteria() -> None:
-    tools, answers = view.by_criterion(build.report("pass fail error wrong"))
+    tools, answers = view.view_of(build.report("pass fail error wrong")).criteria
     assert (tools.name, tools.threshold, tools.mean, tools.met) == (
         TOOLS,
         1.0,
@@ -83,7 +83,7 @@ def test_an_informational_criterion_decides_nothing() -> None:
     done = {
         (suite.key, "c"): [build.scores(build.turn("x"), **{TOOLS: 1.0, "token_usage_v1": 1204})]
     }
-    tokens = view.by_criterion(build.run_report([suite], done))[1]
+    tokens = view.view_of(build.run_report([suite], done)).criteria[1]
     assert (tokens.threshold, tokens.mean, tokens.met, tokens.failed, tokens.not_evaluated) == (
         None,
         1204.0,

@@ -258,7 +258,7 @@ def test_failures_that_the_base_has_too_are_called_so() -> None:
     ],
 )
 def test_the_command_names_the_commit_that_was_compared_with(typed: str, shown: str) -> None:
-    report = dataclasses.replace(COMPARED["base_reruns"](), reproduce=typed)
+    report = build.changed(COMPARED["base_reruns"](), reproduce=typed)
     assert wording.reproduce(report) == shown
 
 

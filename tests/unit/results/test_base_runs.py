@@ -132,13 +132,13 @@ class Kept:
 def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bool) -> None:
     said: list[str] = []
     store = Kept()
-    report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
+    report = build.changed(build.report(outcomes), files={"results": "results.json"})
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
     context = Context(
         environ={},
         audience=Audience(watcher=Noting(said)),
         cache=Path(),
-        trigger=Trigger(on_base_branch=True),
+        trigger=Trigger(is_pull_request=False, on_base_branch=True),
     )
     History(settings=Settings(), context=context, store=store).keep(report)  # type: ignore[arg-type]  # all that is asked of it
     assert store.saved == [Path("results.json")] * kept

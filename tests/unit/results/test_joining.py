@@ -21,6 +21,7 @@ from evalgate.model import (
     CaseComparison,
     CaseStatus,
     Comparison,
+    Display,
     EditKind,
     Edits,
     GateEdit,
@@ -51,7 +52,13 @@ class Kept:
 def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None) -> str:
     policy = Policy()
     verdict = comparison_verdict.decide(run, policy, comparison=None)
-    report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
+    report = Report(
+        run=run,
+        verdict=verdict,
+        policy=policy,
+        display=Display(version="1"),
+        comparison=comparison,
+    )
     return "".join(file.render_results(report, outcomes=kept or Kept()))
 
 
@@ -394,7 +401,13 @@ def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path)
     for number, edits in enumerate(told, start=1):
         run = part_of(whole(), number, 2)
         verdict = comparison_verdict.decide(run, Policy(), comparison=None)
-        report = Report(run=run, verdict=verdict, policy=Policy(), version="1", edits=edits)
+        report = Report(
+            run=run,
+            verdict=verdict,
+            policy=Policy(),
+            display=Display(version="1"),
+            edits=edits,
+        )
         texts.append("".join(file.render_results(report, outcomes=Kept())))
     found = read(texts, tmp_path)
     assert [part.edits for part in found] == told

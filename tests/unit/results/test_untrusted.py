@@ -165,7 +165,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
         )
     choice = Settings(root=tmp_path)
     report = post.decide(choice, read(raw), None, links=Links(commit="b" * 40))
-    (asked,) = report.criterion_judges
+    (asked,) = report.facts.criterion_judges
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == (
         "final_response_match_v2",
         "a|b",

@@ -25,6 +25,7 @@ from evalgate.model import (
     AgentFailure,
     AgentUse,
     CaseKey,
+    Display,
     FailureKind,
     Grade,
     NotEvaluated,
@@ -391,7 +392,7 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
             run=run,
             verdict=verdict.decide(run, policy, comparison=None),
             policy=policy,
-            version="0",
+            display=Display(version="0"),
         )
         text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)

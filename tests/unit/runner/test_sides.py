@@ -18,6 +18,7 @@ from evalgate.gate import store
 from evalgate.model import (
     Case,
     CaseStatus,
+    Display,
     FailureKind,
     Grade,
     Policy,
@@ -112,7 +113,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
     verdict = comparison_verdict.decide(run, policy, comparison=None)
-    report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
+    report = Report(run=run, verdict=verdict, policy=policy, display=Display(version=VERSION))
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
 
