@@ -21,10 +21,10 @@ MOST = {
     "odd_names_per_1000": 10,
     "modules": 259,  # with seven wings, programs and mended requirements
     "value_classes": 351,  # ADK's case and ours, a criterion as configured, both sides of a case
-    "over_8_fields": 15,
+    "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1341,  # functions are named by what they do
-    "replace": 115,
+    "replace": 99,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }

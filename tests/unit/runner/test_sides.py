@@ -397,3 +397,20 @@ def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pair
     assert pair.run(0).complete  # nothing is missing yet
     pair.measuring.rerun([PAIR])
     assert not pair.run(0).complete
+
+
+def test_an_interrupted_run_of_one_agent_for_both_sides_is_incomplete(pairs: Pairs) -> None:
+    """The second side's results are the first side's: they are no further runs that ended."""
+    pair = pairs()
+    pair.sides[1].shared = frozenset(suite.key for suite in pair.suites)
+    count = sum(len(suite.cases) for suite in pair.suites)
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        if len(pair.agents[0].asked) == count:
+            raise KeyboardInterrupt
+
+    pair.agents[0].misbehave = interrupt
+    pair.measuring.first(1)
+    runs = [pair.run(side) for side in (0, 1)]
+    assert [len(run.trials) for run in runs] == [count - 1, count - 1]
+    assert [run.complete for run in runs] == [False, False]
