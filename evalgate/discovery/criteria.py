@@ -270,10 +270,12 @@ Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None, Place | 
 
 
 class CriteriaFinder:
-    """Finds the criteria of each suite. Reads each config once, and reports its problems once."""
+    """Finds the criteria of each suite. Reads each config once, and reports its problems once.
+    `datasets`: the keys of suites that are agents-cli's."""
 
-    def __init__(self, tree: Tree, settings: Settings) -> None:
+    def __init__(self, tree: Tree, settings: Settings, datasets: Collection[str]) -> None:
         self.tree = tree
+        self._datasets = datasets
         self.problems: list[Problem] = []
         self._settings = settings
         self._gate_file = settings.locate().file
@@ -285,19 +287,17 @@ class CriteriaFinder:
         self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
 
     def criteria_of(
-        self, key: str, cases: Sequence[Case], *, is_dataset: bool
+        self, key: str, cases: Sequence[Case]
     ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse, Place | None]:
         """The criteria of a suite, their source, and the simulated user of that source, with its
         place. In order of priority: `criteria`, the gate file, a file beside, a file above, the
         defaults. Informational criteria come last."""
-        (uses, simulator, place), origin, file = self._first(key, cases, is_dataset=is_dataset)
+        (uses, simulator, place), origin, file = self._first(key, cases)
         all_uses = (*uses, *informational_uses(beside=uses))
         source = CriteriaSource(origin=origin, file=file)
         return all_uses, source, simulator or SimulatorUse(), place
 
-    def _first(
-        self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[Found, ConfigOrigin, str]:
+    def _first(self, key: str, cases: Sequence[Case]) -> tuple[Found, ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
             criteria_path = root / self._settings.criteria
@@ -319,14 +319,14 @@ class CriteriaFinder:
         ]
         index, rule = rules[-1] if rules else (-1, None)
         if rule is not None and rule.criteria is not None:
-            config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
+            config_path = self._nearest(key) if key in self._datasets else None
             found = self._of_rule(rule.criteria, index, config_path or "")
             return found, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return found, ConfigOrigin.EXPLICIT, rule.config
-        config_path = self._nearest(key, is_dataset=is_dataset)
+        config_path = self._nearest(key)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
             origin = ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE
@@ -349,7 +349,7 @@ class CriteriaFinder:
         uses, _ = check(use for use in defaults if use.name in CRITERIA)
         return uses
 
-    def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
+    def _nearest(self, key: str) -> str | None:
         """The config of the nearest folder that has one: test_config.json, agents-cli's config for
         a dataset, eval_config.json, then the only other file with ADK's criteria."""
         for folder in PurePosixPath(key).parents:
@@ -358,7 +358,8 @@ class CriteriaFinder:
             }
             if ADK_CONFIG in paths:
                 return paths[ADK_CONFIG]
-            configs = (paths[name] for name in YAML_CONFIGS if is_dataset and name in paths)
+            yaml_names = YAML_CONFIGS if key in self._datasets else ()
+            configs = (paths[name] for name in yaml_names if name in paths)
             if config_path := next((path for path in configs if not self._is_foreign(path)), None):
                 return config_path
             alike = [path for path in paths.values() if path != key and self._holds_criteria(path)]
