@@ -46,6 +46,7 @@ class Pair:
         folder: Path,
         *,
         budget: str = "",
+        retries: int = 0,
         suites: tuple[Suite, ...] = SUITES,
         name: str = "",
         skipped: frozenset[tuple[str, str]] = frozenset(),
@@ -56,7 +57,7 @@ class Pair:
         self.journals = [
             Journal.create(folder / f"{name}{number}", about={}) for number in range(2)
         ]
-        self.measuring = session_of(concurrency=1, budget=budget)
+        self.measuring = session_of(concurrency=1, budget=budget, retries=retries)
         self.sides = [
             side_of(
                 self.measuring,
@@ -414,3 +415,24 @@ def test_an_interrupted_run_of_one_agent_for_both_sides_is_incomplete(pairs: Pai
     runs = [pair.run(side) for side in (0, 1)]
     assert [len(run.trials) for run in runs] == [count - 1, count - 1]
     assert [run.complete for run in runs] == [False, False]
+
+
+def test_a_lost_run_of_one_agent_for_both_sides_is_tried_once_more(
+    pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = pairs(retries=1)
+    pair.sides[1].shared = frozenset(suite.key for suite in pair.suites)
+    reasons: list[str] = []
+    monkeypatch.setattr(
+        pair.measuring.watcher, "begin", lambda *, trials, reason: reasons.append(reason)
+    )
+    monkeypatch.setattr(pair.stop, "wait", lambda _: True)  # no pause, no retry
+
+    def lose(key: TrialKey, turn: int) -> None:
+        if len(pair.agents[0].asked) == 1:
+            raise fakes.failed(FailureKind.UNREACHABLE)
+
+    pair.agents[0].misbehave = lose
+    pair.measuring.first(1)
+    assert [reason.partition(":")[0] for reason in reasons] == ["", "trying 1 run once more"]
+    assert not any(trial.failure for side in (0, 1) for trial in pair.run(side).trials)
