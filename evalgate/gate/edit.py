@@ -1,5 +1,5 @@
-"""Changes of evaluation files: recorded conversations become cases; the expectations and rubrics of
-turns change, a case is deleted, a failure is accepted.
+"""Changes of evaluation files: a case changes, a failure is accepted, recorded conversations become
+cases.
 
 Only that place of a file changes (`formats.expectations`). Accepting a case makes the agent's calls
 and answers its expectations."""
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evalgate.config import places
 from evalgate.errors import (
     ConfigError,
     Place,
-    Problem,
     UnavailableError,
     errors_in,
 )
@@ -26,7 +24,6 @@ from evalgate.formats import (
     eval_set,
     expectations,
     fingerprints,
-    recordings,
     rewrite,
 )
 from evalgate.formats.recordings import Recording
@@ -37,10 +34,8 @@ from evalgate.model import (
     Content,
     Event,
     Invocation,
-    Rubric,
     SessionInput,
     Text,
-    ToolCall,
     VerdictKind,
     call_diff,
     turn_score,
@@ -67,7 +62,7 @@ def find(root: Path, key: CaseKey) -> tuple[Source, Case | None]:
     return source, next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
 
 
-def _changed(
+def changed(
     root: Path, key: CaseKey, version: str, change_text: Callable[[str], str]
 ) -> tuple[Source, str]:
     """The file of a case, and its new text. Raises ConfigError, also if the case is no longer
@@ -82,52 +77,6 @@ def _changed(
 def version_of(case: Case) -> str:
     """A fingerprint of the case, which changes with any part of it."""
     return fingerprints.of_case(case)
-
-
-def change(
-    root: Path,
-    key: CaseKey,
-    *,
-    version: str,
-    answers: Mapping[int, str],
-    calls: Mapping[int, Sequence[ToolCall]],
-    rubrics: Sequence[Rubric] | None = None,
-) -> None:
-    """Set the expected answers and calls of turns (from 0) of a case, and replace its rubrics.
-
-    `rubrics` None: they stay. `version`: the version of the case that was viewed. Raises
-    ConfigError, also if the case has changed since then."""
-    file, case_id = key
-    texts = {rubric.rubric_id: rubric.text.strip() for rubric in rubrics or ()}
-    if len(texts) != len(rubrics or ()) or not all((*texts, *texts.values())):
-        raise ConfigError("each rubric needs an id of its own and a text", place=Place(file))
-
-    def change_text(text: str) -> str:
-        for turn in sorted({*answers, *calls}):
-            parts = tuple(calls.get(turn, ()))
-            steps = (
-                [Event(author="agent", content=Content(parts=parts, role="model"))] if parts else []
-            )
-            text = expectations.change(
-                text,
-                file=file,
-                case_id=case_id,
-                turn=turn,
-                answer=answers.get(turn),
-                steps=steps if turn in calls else None,
-            )
-        if rubrics is None:
-            return text
-        return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)
-
-    rewrite.save(*_changed(root, key, version, change_text))
-
-
-def delete(root: Path, key: CaseKey, *, version: str) -> None:
-    """Delete a case from its file. Raises as `change`."""
-    file, case_id = key
-    delete_case = partial(expectations.delete_case, file=file, case_id=case_id)
-    rewrite.save(*_changed(root, key, version, delete_case))
 
 
 # --- accept a failure ----------------------------------------------------------------------------
@@ -244,7 +193,7 @@ def apply(proposal: Proposal) -> tuple[Source, str]:
             )
         return text
 
-    return _changed(proposal.root, key, proposal.version, change_text)
+    return changed(proposal.root, key, proposal.version, change_text)
 
 
 def write(proposal: Proposal) -> None:
@@ -374,35 +323,6 @@ def _answer_of(content: Content) -> Content:
     """A message without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
     return Content(parts=parts, role=content.role)
-
-
-def read_recordings(
-    path: Path, *, sessions: Sequence[str] = ()
-) -> tuple[list[Recording], tuple[Problem, ...]]:
-    """The recorded conversations of a file, all or those of the named sessions, and the problems of
-    the file.
-
-    Raises ConfigError if it has none, or not that session."""
-    reading = recordings.parse_recordings(
-        rewrite.read(path, shown_as=str(path)).text, file=str(path)
-    )
-    if not reading.recordings or errors_in(reading.problems):
-        raise ConfigError.collected(reading.problems)
-    names = [recording.case_id for recording in reading.recordings]
-    for session in sessions:
-        if session not in names:
-            nearest_name = words.nearest(session, names)
-            hint = (
-                f"Did you mean {nearest_name!r}?"
-                if nearest_name
-                else f"It has {words.listed(names, limit=5)}."
-            )
-            raise ConfigError(f"has no session {session!r}", place=Place(str(path)), hint=hint)
-    return [
-        recording
-        for recording in reading.recordings
-        if not sessions or recording.case_id in sessions
-    ], reading.problems
 
 
 def add(

@@ -26,8 +26,9 @@ from evalgate.errors import (
     NothingToDo,
     Place,
     UnavailableError,
+    errors_in,
 )
-from evalgate.formats import rewrite
+from evalgate.formats import recordings, rewrite
 from evalgate.gate import edit, prepare, progress
 from evalgate.judges import prompting
 from evalgate.results import output
@@ -213,15 +214,29 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
         raise ConfigError(
             f"evalgate would not find {file}: end its name in {' or '.join(FILE_SUFFIXES)}"
         )
-    recordings, problems = edit.read_recordings(log, sessions=sessions)
-    cli.show_problems(problems)
-    if name and len(recordings) > 1:
-        session_ids = words.listed([recording.case_id for recording in recordings], limit=5)
+    reading = recordings.parse_recordings(rewrite.read(log, shown_as=str(log)).text, file=str(log))
+    if not reading.recordings or errors_in(reading.problems):
+        raise ConfigError.collected(reading.problems)
+    known_names = [recording.case_id for recording in reading.recordings]
+    for session in sessions:
+        if session not in known_names:
+            nearest_name = words.nearest(session, known_names)
+            choice = f"It has {words.listed(known_names, limit=5)}."
+            hint = f"Did you mean {nearest_name!r}?" if nearest_name else choice
+            raise ConfigError(f"has no session {session!r}", place=Place(str(log)), hint=hint)
+    chosen = [
+        recording
+        for recording in reading.recordings
+        if not sessions or recording.case_id in sessions
+    ]
+    cli.show_problems(reading.problems)
+    if name and len(chosen) > 1:
+        session_ids = words.listed([recording.case_id for recording in chosen], limit=5)
         raise ConfigError(
-            f"{log} holds {len(recordings)} sessions, and --case names one case",
+            f"{log} holds {len(chosen)} sessions, and --case names one case",
             hint=f"--session: {session_ids}",
         )
-    cases = edit.add(file, recordings, name=name, redact=redact.redactor_of_files(os.environ))
+    cases = edit.add(file, chosen, name=name, redact=redact.redactor_of_files(os.environ))
     for case in cases:
         turns = case.turns
         calls = sum(len(turn.tool_calls) for turn in turns)

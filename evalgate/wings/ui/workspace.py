@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -17,8 +18,8 @@ from evalgate.config import load
 from evalgate.config.gate_file import RuleShape
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
-from evalgate.errors import ConfigError, EvalgateError, NothingToDo
-from evalgate.formats import fingerprints, rewrite
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place
+from evalgate.formats import expectations, fingerprints, rewrite
 from evalgate.formats.recordings import Recording
 from evalgate.gate import edit, prepare, stored_results, waiting
 from evalgate.gate.edit import CaseUnchanged, TurnEdit
@@ -27,6 +28,8 @@ from evalgate.model import (
     Attachment,
     Case,
     CaseKey,
+    Content,
+    Event,
     Part,
     Rubric,
     Text,
@@ -298,20 +301,21 @@ class Workspace:
                 replace(rubrics_by_id.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
-            edit.change(
-                self.settings().root,
-                key,
-                version=version,
-                answers=answers,
-                calls=new_calls,
-                rubrics=new_rubrics,
+            texts = {rubric.rubric_id: rubric.text.strip() for rubric in new_rubrics or ()}
+            if len(texts) != len(new_rubrics or ()) or not all((*texts, *texts.values())):
+                message = "each rubric needs an id of its own and a text"
+                raise ConfigError(message, place=Place(suite))
+            change_text = partial(
+                _with_expectations, key=key, answers=answers, calls=new_calls, rubrics=new_rubrics
             )
+            rewrite.save(*edit.changed(self.settings().root, key, version, change_text))
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> JsonObject:
         """Delete a case from its file. Raises ConfigError, UnavailableError."""
+        delete_case = partial(expectations.delete_case, file=suite, case_id=case)
         with self._writing:
-            edit.delete(self.settings().root, (suite, case), version=version)
+            rewrite.save(*edit.changed(self.settings().root, (suite, case), version, delete_case))
         return {"written": True}
 
     # --- talking ------------------------------------------------------------------------------
@@ -483,3 +487,30 @@ def _change(change: TurnEdit) -> JsonObject:
         if change.edits_calls
         else None,
     }
+
+
+def _with_expectations(
+    text: str,
+    *,
+    key: CaseKey,
+    answers: Mapping[int, str],
+    calls: Mapping[int, Sequence[ToolCall]],
+    rubrics: Sequence[Rubric] | None,
+) -> str:
+    """The text of a file with the new answers and calls of turns (from 0) of a case, and with its
+    new rubrics; None: they stay. Raises ConfigError."""
+    file, case_id = key
+    for turn in sorted({*answers, *calls}):
+        parts = tuple(calls.get(turn, ()))
+        steps = [Event(author="agent", content=Content(parts=parts, role="model"))] if parts else []
+        text = expectations.change(
+            text,
+            file=file,
+            case_id=case_id,
+            turn=turn,
+            answer=answers.get(turn),
+            steps=steps if turn in calls else None,
+        )
+    if rubrics is None:
+        return text
+    return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)
