@@ -16,6 +16,7 @@ import click
 from evalgate import cli, reports
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.formats import rewrite
 from evalgate.gate import edit, stored_results
 from evalgate.gate.edit import CaseUnchanged, Proposal
 from evalgate.gate.stored_results import StoredCase
@@ -232,7 +233,8 @@ def _select_cases(values: dict[str, Any], settings: Settings) -> list[StoredCase
         selection = [
             stored_case
             for stored_case in selection
-            if edit.is_wanted(stored_case, only_new=values["only_new"])
+            if (stored_case.is_of_change or not values["only_new"])
+            and stored_case.kind is not VerdictKind.PASS
         ]
     return selection
 
@@ -254,7 +256,7 @@ def _decisions(
             asks = asks and answer != "A"
             is_accepted = answer in ("a", "A")
             if is_accepted and not dry_run:
-                edit.write(proposal)
+                rewrite.save(*edit.apply(proposal))
         except (ConfigError, UnavailableError) as error:
             _tell(proposal.stored_case.case_id, f"{error.message}\n  {error.hint}".rstrip())
             yield None

@@ -4,7 +4,6 @@ evaluation sets."""
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,17 +55,8 @@ def read_items(values: Sequence[Any], problems: Problems) -> Recorded:
 
 # as OpenTelemetry's console exporter writes spans
 _NEXT_OBJECT = re.compile(r"^}\r?\n\{", re.MULTILINE)
-_STREAMED = frozenset({"eval_cases", "eval_case_results"})
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"{digits} is not a JSON number")
-    return value
-
-
-_PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+STREAMED = frozenset({"eval_cases", "eval_case_results"})
+"""The lists of cases."""
 
 
 @frozen_dataclass
@@ -103,36 +93,10 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     if is_json_lines or (first_line.rstrip() == "{" and _NEXT_OBJECT.search(other_lines)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _RecordingReader(problems)
-    value = json_source.read(text, problems, consumer=reader.element, streamed=_STREAMED)
+    value = json_source.read(text, problems, consumer=reader.element, streamed=STREAMED)
     if value is None and problems.error_count:
         return _reading([], None, problems)
     return _reading(*reader.conclude(value), problems)
-
-
-def split_cases(text: str) -> tuple[str, str | None, list[tuple[str, Any]]] | None:
-    """An ADK result or evaluation set: the key of its cases, as the file spells it, its id, and its
-    cases by id as JSON values, to read with `parse_case` on demand.
-
-    None for every other or unusual file: `parse_recordings` reads it and reports its problems."""
-    try:
-        document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
-        if json_source.SURROGATE.search(text):
-            json.dumps(document, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    keys = (
-        [key for key in document if to_snake(key) in _STREAMED]
-        if isinstance(document, dict)
-        else []
-    )
-    if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
-        return None
-    names: list[Any] = [to_fields(raw).get("eval_id") for raw in document[keys[0]]]
-    if not all(isinstance(name, str) and name for name in names):
-        return None
-    cases = list(zip(names, document[keys[0]], strict=True))
-    eval_set_id = to_fields(document).get("eval_set_id")
-    return keys[0], eval_set_id if isinstance(eval_set_id, str) else None, cases
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
@@ -190,7 +154,7 @@ class _RecordingReader:
             self.by_case = row.read_traces([value], self._problems)
         elif "events" in members:
             self._session(members)
-        elif not members.keys() & _STREAMED:
+        elif not members.keys() & STREAMED:
             message = f"found neither results nor events, but {json.dumps(sorted(value)[:5])}"
             Spot(self._problems).error("not-a-recording", message)
         return self.by_case, eval_set_id if isinstance(eval_set_id, str) else None

@@ -68,15 +68,10 @@ def changed(
     """The file of a case, and its new text. Raises ConfigError, also if the case is no longer
     `version`; UnavailableError."""
     source, case = find(root, key)
-    if case is None or version_of(case) != version:
+    if case is None or fingerprints.of_case(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
         raise ConfigError(message, place=Place(key[0]), hint="Look at it again, then change it.")
     return source, change_text(source.text)
-
-
-def version_of(case: Case) -> str:
-    """A fingerprint of the case, which changes with any part of it."""
-    return fingerprints.of_case(case)
 
 
 # --- accept a failure ----------------------------------------------------------------------------
@@ -112,13 +107,6 @@ class Proposal:
     version: str
     """The version of the case that was viewed."""
     changes: tuple[TurnEdit, ...]
-
-
-def is_wanted(stored_case: StoredCase, *, only_new: bool) -> bool:
-    """True if a case failed. With `only_new`, the base must pass it, lack it, or have an unknown
-    outcome."""
-    is_candidate = stored_case.is_of_change or not only_new
-    return is_candidate and stored_case.kind is not VerdictKind.PASS
 
 
 def propose(
@@ -173,7 +161,9 @@ def propose(
             raise CaseUnchanged(
                 "a secret was removed from the agent's output, so the exact output is unknown"
             )
-    return Proposal(stored_case=stored_case, root=root, version=version_of(case), changes=changes)
+    return Proposal(
+        stored_case=stored_case, root=root, version=fingerprints.of_case(case), changes=changes
+    )
 
 
 def apply(proposal: Proposal) -> tuple[Source, str]:
@@ -194,11 +184,6 @@ def apply(proposal: Proposal) -> tuple[Source, str]:
         return text
 
     return changed(proposal.root, key, proposal.version, change_text)
-
-
-def write(proposal: Proposal) -> None:
-    """Make the changes in the file. Raises ConfigError, UnavailableError."""
-    rewrite.save(*apply(proposal))
 
 
 def _current_case(stored_case: StoredCase, root: Path) -> Case:

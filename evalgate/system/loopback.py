@@ -8,15 +8,9 @@ assign, and the token must be present."""
 from __future__ import annotations
 
 import hmac
-import os
-import re
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from evalgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -34,30 +28,6 @@ FOREIGN_TEXT = "this server answers its own pages on this machine, and nobody el
 def new_token() -> str:
     """A token that cannot be guessed."""
     return secrets.token_urlsafe(24)
-
-
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
-
-
-def kept_token(path: Path) -> str:
-    """The token in a file, which is made if it is missing. Raises ConfigError if others than its
-    owner may read it, or it has no token."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        beside = path.with_name(f".{secrets.token_hex(8)}")
-        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            file.write(new_token())
-        with suppress(FileExistsError):  # made by another process meanwhile
-            os.link(beside, path)
-        beside.unlink()
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
-        about = os.fstat(file.fileno())
-        token = file.read(1000)
-    if about.st_mode & 0o077 or about.st_uid != os.geteuid() or not _TOKEN.fullmatch(token):
-        raise ConfigError(
-            f"{path} is no token that only its owner may read", hint="Delete it: it is made again."
-        )
-    return token
 
 
 class Guard:

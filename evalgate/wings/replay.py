@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import glob
+import json
+import math
 import os
 import re
 import threading
@@ -27,7 +29,7 @@ from evalgate.agents.base import (
     exists,
 )
 from evalgate.errors import errors_in
-from evalgate.formats import recordings
+from evalgate.formats import json_source, recordings
 from evalgate.model import (
     Case,
     Content,
@@ -42,7 +44,9 @@ from evalgate.model import (
     TrialView,
     not_evaluated,
 )
+from evalgate.model.shapes import to_fields, to_snake
 from evalgate.text import words
+from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, frozen_dataclass
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
@@ -69,6 +73,42 @@ class Record:
     """The reason why it is invalid."""
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is not a JSON number")
+    return value
+
+
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+
+
+def split_cases(text: str) -> tuple[str, str | None, list[tuple[str, Any]]] | None:
+    """An ADK result or evaluation set: the key of its cases, as the file spells it, its id, and its
+    cases by id as JSON values, to read with `parse_case` on demand.
+
+    None for every other or unusual file: `parse_recordings` reads it and reports its problems."""
+    try:
+        document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
+        if json_source.SURROGATE.search(text):
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    keys = (
+        [key for key in document if to_snake(key) in recordings.STREAMED]
+        if isinstance(document, dict)
+        else []
+    )
+    if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
+        return None
+    names: list[Any] = [to_fields(raw).get("eval_id") for raw in document[keys[0]]]
+    if not all(isinstance(name, str) and name for name in names):
+        return None
+    cases = list(zip(names, document[keys[0]], strict=True))
+    eval_set_id = to_fields(document).get("eval_set_id")
+    return keys[0], eval_set_id if isinstance(eval_set_id, str) else None, cases
+
+
 class RecordedCases:
     """The recordings in some files. Results of `adk eval` come first, the newest first, then other
     files by name.
@@ -87,7 +127,7 @@ class RecordedCases:
                 self._problems.append(f"{path.name}: {error.strerror or error}")
                 continue
             # ADK results and evaluation sets are lists of cases
-            case_list = recordings.split_cases(text)
+            case_list = split_cases(text)
             if case_list is None:
                 self._add_file(path, text)
                 continue

@@ -54,6 +54,7 @@ from evalgate.results import file, history, output, run_parts
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
+from evalgate.wings import replay as wings_replay
 from evalgate.wings.author import generate
 from evalgate.wings.calibrate import agreement, labels
 from evalgate.wings.calibrate.labels import LabelProblem
@@ -114,7 +115,7 @@ def _read_evaluation(data: bytes) -> None:
     for case in reading.eval_set.cases if reading.eval_set else ():
         fingerprints.of_case(case)
     recordings.parse_recordings(text, file="a.json")
-    key, _, cases = recordings.split_cases(text) or ("", None, [])
+    key, _, cases = wings_replay.split_cases(text) or ("", None, [])
     for _, raw in cases:
         recordings.parse_case(raw, key=key, eval_set_id=None, file="a.json")
 

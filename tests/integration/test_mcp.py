@@ -25,7 +25,6 @@ from builders import node
 from builders.nightly import BY_NIGHT
 from mcp.client.stdio import StdioServerParameters
 
-from evalgate.system import loopback
 from evalgate.wings.assistant import operations, server
 from evalgate.wings.assistant.operations import Operations
 from evalgate.wings.assistant.resources import ServerResources
@@ -553,7 +552,7 @@ def test_http_is_for_this_machine_and_the_token(http: tuple[str, str], root: Pat
     address, token = http
     (path,) = (root.parent / "data").rglob("*.token")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert loopback.kept_token(path) == token  # the next start has the same
+    assert server.kept_token(path) == token  # the next start has the same
     assert address.startswith("http://127.0.0.1:")
     good = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     cases: list[tuple[dict[str, str], int]] = [

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from evalgate import __version__
+from evalgate.errors import ConfigError
 from evalgate.system import loopback
 from evalgate.system.loopback import HOST, Guard
 from evalgate.text import plain
@@ -122,13 +127,37 @@ def run_stdio(resources: ServerResources) -> None:
     anyio.run(serve)
 
 
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
+
+
+def kept_token(path: Path) -> str:
+    """The token in a file, which is made if it is missing. Raises ConfigError if others than its
+    owner may read it, or it has no token."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        beside = path.with_name(f".{secrets.token_hex(8)}")
+        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(loopback.new_token())
+        with suppress(FileExistsError):  # made by another process meanwhile
+            os.link(beside, path)
+        beside.unlink()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
+        about = os.fstat(file.fileno())
+        token = file.read(1000)
+    if about.st_mode & 0o077 or about.st_uid != os.geteuid() or not _TOKEN.fullmatch(token):
+        raise ConfigError(
+            f"{path} is no token that only its owner may read", hint="Delete it: it is made again."
+        )
+    return token
+
+
 def run_http(resources: ServerResources, *, port: int) -> None:
     """Serve the tools under /mcp on the loopback interface until interrupted, for requests from
     this machine that carry the token. The token of a root is created once, outside of the root;
     standard error names its file."""
     digest = digest_of(str(resources.root), 16)
     path = Path(platformdirs.user_data_dir("evalgate")) / f"mcp/{digest}.token"
-    token = loopback.kept_token(path)
+    token = kept_token(path)
     address = f"http://{HOST}:{port}/mcp"
     header_text = f"Authorization: Bearer, and the token in {path}"
     sys.stderr.write(plain.visible(f"{address}\n{header_text}\n"))

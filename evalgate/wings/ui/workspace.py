@@ -167,7 +167,7 @@ class Workspace:
         """The case in the current form of its file, for the editor. Raises EvalgateError."""
         eval_case = self._case((suite, case))
         return {
-            "version": edit.version_of(eval_case),
+            "version": fingerprints.of_case(eval_case),
             "rubrics": [
                 {"id": rubric.rubric_id, "text": rubric.text} for rubric in eval_case.rubrics
             ],

@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 from pydantic.alias_generators import to_camel
 
 from evalgate.errors import Severity
-from evalgate.formats.recordings import RecordingReading, parse_case, parse_recordings, split_cases
+from evalgate.formats.recordings import RecordingReading, parse_case, parse_recordings
 from evalgate.model import Content, Invocation, Text, ToolCall
+from evalgate.wings.replay import split_cases
 
 
 def parse(value, *, file="r.json") -> RecordingReading:

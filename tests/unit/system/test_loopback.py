@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalgate.errors import ConfigError
-from evalgate.system import loopback
 from evalgate.system.loopback import Guard, new_token
 
 TOKEN = "the-token-of-this-start"
@@ -101,28 +98,3 @@ def test_the_address_that_is_printed_becomes_a_cookie() -> None:
 def test_tokens_differ_and_are_long() -> None:
     assert len({new_token() for _ in range(100)}) == 100
     assert len(new_token()) >= 32
-
-
-def test_a_token_is_made_once_and_for_its_owner(tmp_path: Path) -> None:
-    path = tmp_path / "evalgate/mcp/x.token"
-    token = loopback.kept_token(path)
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert loopback.kept_token(path) == token
-    assert loopback.kept_token(path.with_name("y.token")) != token
-    assert sorted(file.name for file in path.parent.iterdir()) == ["x.token", "y.token"]
-
-
-@pytest.mark.parametrize(
-    ("content", "mode"),
-    [(None, 0o640), (None, 0o604), ("", 0o600), ("short", 0o600), ("\u00e9" * 32, 0o600)],
-)
-def test_a_token_that_others_may_know_is_not_used(
-    tmp_path: Path, content: str | None, mode: int
-) -> None:
-    path = tmp_path / "x.token"
-    loopback.kept_token(path)
-    if content is not None:
-        path.write_text(content)
-    path.chmod(mode)
-    with pytest.raises(ConfigError, match=r"is no token that only its owner may read"):
-        loopback.kept_token(path)
