@@ -101,13 +101,13 @@ class AskingPanel:
 
 
 def _one_sentence(ballot: SampledRequest, said: str) -> VoteResult:
-    inside = ballot.request.prompt.partition("<<< agent_text ")[2].partition("\n")[2]
+    inside = ballot.requests[0].prompt.partition("<<< agent_text ")[2].partition("\n")[2]
     words = re.findall(r"\w+", inside.rpartition("\n>>> agent_text")[0])
     text = f"<sentence>{words[0]}</sentence>" if words else said
     votes = {item: Vote(passed=True, label="1") for item in ballot.items}
     return panel.decide(
         ballot,
-        [Sample(index=number, votes=votes, text=text) for number in range(ballot.num_samples)],
+        [Sample(index=number, votes=votes, text=text) for number in range(len(ballot.requests))],
     )
 
 
@@ -390,8 +390,8 @@ def _reply(text: str) -> JudgeReply:
 
 def _code_of(ballot: SampledRequest) -> str:
     """What the question asks a reply to end with; empty: nothing."""
-    is_coded = "code" in (ballot.request.schema or {}).get("properties", {})
-    return ballot.request.prompt.partition("\n")[0].rpartition(" ")[2] if is_coded else ""
+    is_coded = "code" in (ballot.requests[0].schema or {}).get("properties", {})
+    return ballot.requests[0].prompt.partition("\n")[0].rpartition(" ")[2] if is_coded else ""
 
 
 def tally(

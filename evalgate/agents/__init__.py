@@ -13,7 +13,7 @@ from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
 from evalgate.worker.pipe import present
-from . import adk, command, http, python, replay
+from . import adk, command, python
 from .base import AgentDriver
 from .pool import PythonOptions, environment_request
 
@@ -24,8 +24,6 @@ DRIVERS = Table(
         adk.AdkDriver(),
         python.PythonDriver(),
         command.CommandDriver(),
-        http.HttpDriver(),
-        replay.ReplayDriver(),
     ),
 )
 

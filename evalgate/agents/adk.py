@@ -82,6 +82,7 @@ class AdkDriver(AgentDriver):
 
 
 def _holds_code(folder: Path) -> bool:
+    """True if a folder may hold an agent, also if it cannot be read."""
     try:
         return any(
             path.name.endswith(LOADABLE) or path.name in ("root_agent.yaml", "agent")

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.config.gate_file import RuleShape
+from evalgate.config.variables import AgentVariables
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -33,9 +34,11 @@ from evalgate.model import (
     TurnSetup,
     not_evaluated,
 )
+from evalgate.system import isolation
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
+from evalgate.worker import errors
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -51,34 +54,43 @@ class ToolFile(RuleShape):
 class ToolMode(enum.StrEnum):
     """The source of the answers of an agent's tools."""
 
-    LIVE = "live"  # the tools run, and evalgate is not asked
-    RECORD = "record"  # the tools run, and their answers are written to cassettes
-    REPLAY = "replay"  # cassettes answer, no tool runs
-    MOCK = "mock"  # the rules of the mock file answer, no tool runs
+    LIVE = "live"
+    """The tools run, and evalgate is not asked."""
+    RECORD = "record"
+    """The tools run, and their answers are written to cassettes."""
+    REPLAY = "replay"
+    """Cassettes answer, no tool runs."""
+    MOCK = "mock"
+    """The rules of the mock file answer, no tool runs."""
 
 
 class DriverTools(enum.StrEnum):
     """How a driver handles an agent's tools."""
 
-    ASKS = "asks"  # its workers can ask before a tool runs
-    NO_AGENT = "runs none"  # no agent runs
-    UNSEEN = "unseen"  # the tools run without asking evalgate
+    ASKS = "asks"
+    """Its workers can ask before a tool runs."""
+    NO_AGENT = "runs none"
+    """No agent runs."""
+    UNSEEN = "unseen"
+    """The tools run without asking evalgate."""
 
 
 class CallKind(enum.StrEnum):
     """The kind of a call."""
 
     TOOL = "tool"
-    # a part of the agent itself (another agent, a transfer): it runs unless a rule answers
     AGENT = "agent"
-    LISTING = "listing"  # the tools that a remote toolset has, recorded like any call
+    """A part of the agent itself (another agent, a transfer): it runs unless a rule answers."""
+    LISTING = "listing"
+    """The tools that a remote toolset has, recorded like any call."""
 
 
 @frozen_dataclass
 class PendingCall:
-    """A call that waits for an answer. `number` counts the calls of its conversation from 1."""
+    """A call that waits for an answer."""
 
     number: int
+    """Counts the calls of its conversation from 1."""
     tool: str
     args: Json = field(default_factory=dict)
     kind: CallKind = CallKind.TOOL
@@ -86,25 +98,24 @@ class PendingCall:
 
 @frozen_dataclass
 class ToolError:
-    """The exception of a tool. `type` is its name as its language writes it
-    (`httpx.ConnectError`)."""
+    """The exception of a tool."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     type: Annotated[str, Field(min_length=1)] = "RuntimeError"
+    """Its name as its language writes it (`httpx.ConnectError`)."""
     message: str = ""
 
 
 class ToolReply(BaseModel):
-    """The result of a call, also among the fields of a file or a message: any JSON, or an error,
-    with which the response does not count.
-
-    `effects`: its other effects on the session (ADK: `state_delta` and other actions), which only
-    the worker reads."""
+    """The result of a call, also among the fields of a file or a message."""
 
     response: Any = None
+    """Any JSON; it does not count if there is an error."""
     error: ToolError | None = None
     effects: JsonObject | None = None
+    """Other effects on the session (ADK: `state_delta` and other actions), which only the worker
+    reads."""
 
     def outcome(self) -> JsonObject:
         """The response or the error, and effects if there are any, as JSON."""
@@ -117,14 +128,14 @@ class ToolReply(BaseModel):
 
 @frozen_dataclass
 class CallAnswer:
-    """The answer to a call, after `delay_s` seconds.
-
-    `reply`: what the call gets, without the tool. `refusal`: the reason why it must not run, since
-    nothing answers it. With neither the tool runs; `report`: then the worker reports its result."""
+    """The answer to a call. Without a reply and a refusal the tool runs."""
 
     reply: ToolReply | None = None
+    """What the call gets, without the tool."""
     refusal: str = ""
+    """The reason why it must not run, since nothing answers it."""
     report: bool = False
+    """The worker reports the result of a tool that runs."""
     delay_s: float = 0.0
 
     def outcome(self) -> JsonObject:
@@ -135,10 +146,10 @@ class CallAnswer:
 
 
 class TrialTools(Protocol):
-    """The tools of one conversation; used by one thread. `is_optional`: only the case can answer
-    their calls, so the tools may run if it has no answer."""
+    """The tools of one conversation; used by one thread."""
 
     is_optional: bool
+    """Only the case can answer their calls, so the tools may run if it has no answer."""
 
     def turn(self, number: int) -> None:
         """Begin a turn; turns are counted from 0."""
@@ -176,12 +187,11 @@ class AgentFailed(Exception):  # noqa: N818 - named after the failure that it ca
 
 
 class Conversation(Protocol):
-    """One session with an agent: turns go in, invocations come out.
-
-    `takes_history`: the session begins after the turns in `Case.history`, if any; otherwise the
-    agent does not know them."""
+    """One session with an agent: turns go in, invocations come out."""
 
     takes_history: bool
+    """The session begins after the turns in `Case.history`, if any; otherwise the agent does not
+    know them."""
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
@@ -260,6 +270,11 @@ class Turns:
         return AgentFailed(failure)
 
 
+def kind_of(status: int) -> FailureKind:
+    """The failure kind for an HTTP status other than success."""
+    return FailureKind(errors.kind_of_status(status) or errors.RAISED)
+
+
 MetricRunner: TypeAlias = Callable[[str, CriterionUse, TrialView], Grade]
 """Runs a custom metric (ADK's `code_config.name`) in the agent's environment: grades the trial with
 the function at a dotted path. Never raises for errors in it."""
@@ -267,11 +282,12 @@ the function at a dotted path. Never raises for errors in it."""
 
 @frozen_dataclass
 class Surroundings:
-    """The models and variables of a loaded agent: names of the models that it calls with keys of
-    its environment, and of the variables that are set there to values other than 0 and false."""
+    """The models and variables of a loaded agent."""
 
     models: tuple[str, ...] = ()
+    """Names of the models that it calls with keys of its environment."""
     variables: frozenset[str] = frozenset()
+    """Names of the variables that are set there to values other than 0 and false."""
 
 
 class Agent(Protocol):
@@ -321,45 +337,57 @@ class Agent(Protocol):
 
 @frozen_dataclass
 class AgentLimits:
-    """Limits of one agent, in seconds and bytes.
-
-    There are up to `workers` processes, each with up to `sessions` conversations at once.
-    `isolate_cases`: a new process for each trial."""
+    """Limits of one agent."""
 
     turn_timeout_s: float = 300.0
     case_timeout_s: float = 1800.0
+    """Of a trial, for all that the agent takes."""
     start_timeout_s: float = 300.0
     output_bytes: int = 16 * 1024 * 1024
+    """Of one line, of one turn, and of all messages for conversations that have ended."""
     memory_bytes: int | None = None
+    """Of a process; None: unlimited."""
     workers: int = 1
+    """The most processes at once."""
     sessions: int = 4
+    """The most conversations at once in a process."""
     isolate_cases: bool = False
+    """A new process for each trial."""
+
+
+Meeting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Entered while an agent starts for the first time; its exit waits until the agents of other sides
+have started too."""
 
 
 @frozen_dataclass
 class AgentSetting:
-    """The surroundings of an agent: the checkout `root` (an absolute path), its `world` and its
-    `limits`.
-
-    `world.environment`: the complete environment of the child, already reduced to allowed
-    variables. `seed`: for everything random in a trial. `inputs`: the absolute top of the checkout
-    whose inputs workers report; "": they report none. `tools`: answers the agent's tool calls;
-    None: its tools run. `trace`: record each turn in detail, if the driver can. `meeting`: entered
-    while the agent starts for the first time; its exit waits until the agents of other sides have
-    started too. `why_absent`: why a variable is not in the environment and what to do, in words
-    that follow a colon. `explain`: puts the reason first in a failure of a conversation that
-    seems to lack a variable."""
+    """The surroundings of an agent."""
 
     root: str
+    """The absolute path of the checkout."""
     world: InstallSetup
+    """Its environment is that of the child, already reduced to allowed variables."""
     limits: AgentLimits = AgentLimits()
     seed: int = 0
-    inputs: str = ""
+    """For everything random in a trial."""
     tools: ToolSource | None = None
+    """Answers the agent's tool calls; None: its tools run."""
     trace: bool = False
-    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
-    why_absent: Callable[[str], str] = "{} is not set".format
-    explain: Callable[[AgentFailure], AgentFailure] = lambda failure: failure
+    """Record each turn in detail, if the driver can."""
+    meeting: Meeting = nullcontext
+    variables: AgentVariables | None = None
+    """Those that the agent gets, to explain failures for lack of one; None: they are not."""
+
+    def top(self) -> str:
+        """The absolute top of the checkout, whose inputs workers report. To be asked before the
+        agent runs, since it could move the top."""
+        return str(isolation.top_of(Path(self.root)))
+
+    def why_absent(self, name: str) -> str:
+        """Why a variable is not in the environment, and what to do, in words that follow a
+        colon."""
+        return self.variables.why_absent(name) if self.variables else f"{name} is not set"
 
 
 class DriverOptions(RuleShape):
@@ -367,29 +395,30 @@ class DriverOptions(RuleShape):
 
 
 class AgentDriver(ABC):
-    """One row of `evalgate.agents.DRIVERS`, with the defaults of most drivers.
-
-    `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are
-    relative to the checkout's root. A driver with options named `python` and `requirements` gets
-    the settings of these names. `argument`: the option for the text after the colon of `agent:
-    name:text`, and its `default`. `tools`: how it handles the agent's tools. `runs_metrics`: it
-    runs custom metrics, which are Python code of the repository. `is_asked`: there is a process or
-    an endpoint to wait for. `modules`: modules of a framework, by which `evalgate init` finds
-    agents that a Python module makes; `makers`: the framework's functions and classes that make
-    one; `parts`: what it can be made of, in a module that makes none; `package`: the framework's
-    name in the package index."""
+    """One row of `evalgate.agents.DRIVERS`, with the defaults of most drivers."""
 
     name: str
+    """The word that a user writes."""
     options: type[BaseModel]
+    """Validates `AgentUse.options`; paths in it are relative to the checkout's root. A driver with
+    options named `python` and `requirements` gets the settings of these names."""
     argument: ClassVar[str] = "path"
+    """The option for the text after the colon of `agent: name:text`."""
     default: ClassVar[str] = ""
+    """The text if that option is missing."""
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
+    """It runs custom metrics, which are Python code of the repository."""
     is_asked: ClassVar[bool] = True
+    """There is a process or an endpoint to wait for."""
     modules: AbstractSet[str] = frozenset()
+    """A framework's modules, by which `evalgate init` finds agents that a Python module makes."""
     makers: AbstractSet[str] = frozenset()
+    """The framework's functions and classes that make an agent."""
     parts: AbstractSet[str] = frozenset()
+    """What an agent can be made of, in a module that makes none."""
     package: str = ""
+    """The framework's name in the package index."""
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

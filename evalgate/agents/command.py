@@ -64,15 +64,18 @@ class CommandDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; nothing starts yet."""
         assert isinstance(options, CommandOptions)
+        top = setting.top()
 
         def launch() -> Launch:
             """The program, in the side's sandbox if it has one."""
-            return Launch(
+            return Launch.inside(
+                setting.world.sandbox,
                 command=options.command,
                 cwd=str(Path(setting.root, options.cwd)),
-                environment={**setting.world.environment, **options.env},
-                inputs=setting.inputs,
-            ).inside(setting.world.sandbox, overrides=options.env)
+                environment=setting.world.environment,
+                overrides=options.env,
+                inputs=top,
+            )
 
         return WorkerPool(launch, setting=setting)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from evalgate import agents
@@ -30,12 +27,13 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system import git, isolation, python_env
+from evalgate.system import git, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import InstallSetup
 from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ, grouped
+from . import toolbox
 from .base import (
     Agent,
     AgentFailed,
@@ -45,7 +43,6 @@ from .base import (
     folder_of,
 )
 from .pool import CommonStart, PythonOptions
-from .tools import toolbox
 
 TRIALS_WORTH_A_WORKER = 32
 """The number of trials per worker. Starting a worker costs seconds of imports, and a conversation
@@ -162,38 +159,39 @@ def _setting(
     suites: Sequence[Suite],
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
+    """The setting of the agent of these suites, with its share of workers."""
     environment = variables.environment()
+    world = InstallSetup(
+        environment=environment,
+        install_environment=variables.installer_environment(),
+        cache=str(context.cache),
+        log=context.audience.watcher.say,
+        tell_time=(lambda _: None) if context.is_attended else context.say,
+        sandbox=sandboxes[0],
+        metrics=sandboxes[1],
+        seals=Seals(key=context.store_key, verified=context.opening.environments),
+    )
     trials = sum(len(suite.cases) for suite in suites) * settings.runs
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
+    limits = AgentLimits(
+        turn_timeout_s=settings.turn_timeout,
+        case_timeout_s=settings.case_timeout,
+        start_timeout_s=settings.start_timeout,
+        output_bytes=settings.max_output * 10**6,
+        memory_bytes=settings.memory * 10**6 or None,
+        workers=workers,
+        sessions=math.ceil(settings.concurrency / workers),
+        isolate_cases=settings.isolation == "case",
+    )
     return AgentSetting(
         root=str(root),
-        world=InstallSetup(
-            environment=environment,
-            install_environment=variables.installer_environment(),
-            cache=str(context.cache),
-            log=context.audience.watcher.say,
-            tell_time=(lambda _: None) if context.is_attended else context.say,
-            sandbox=sandboxes[0],
-            metrics=sandboxes[1],
-            seals=Seals(key=context.store_key, verified=context.opening.environments),
-        ),
-        limits=AgentLimits(
-            turn_timeout_s=settings.turn_timeout,
-            case_timeout_s=settings.case_timeout,
-            start_timeout_s=settings.start_timeout,
-            output_bytes=settings.max_output * 10**6,
-            memory_bytes=settings.memory * 10**6 or None,
-            workers=workers,
-            sessions=math.ceil(settings.concurrency / workers),
-            isolate_cases=settings.isolation == "case",
-        ),
+        world=world,
+        limits=limits,
         seed=settings.seed,
-        inputs=str(isolation.top_of(root)),
+        tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
         trace=settings.trace,
         meeting=starting.wait,
-        why_absent=variables.why_absent,
-        explain=partial(explained, variables=variables),
-        tools=toolbox.source(settings, checkout=root, environment=environment, suites=suites),
+        variables=variables,
     )
 
 
@@ -252,81 +250,3 @@ def missing_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
             for python_path in python_env.venv_pythons(folder, root)
         )
     return next(filter(Path.is_file, pythons), None)
-
-
-# --- failures because of a missing environment variable, and its reason ---
-
-MAY_LACK = frozenset(
-    {
-        FailureKind.START,
-        FailureKind.EXITED,
-        FailureKind.RAISED,
-        FailureKind.MODEL_ERROR,
-        FailureKind.UNAUTHORIZED,
-        FailureKind.UNREACHABLE,
-    }
-)
-DETAIL_READ = 4_000
-"""The number of characters at the end of an agent's output that are searched."""
-
-_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-_NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
-
-LITELLM = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
-LACKING = (
-    # os.environ["NAME"], as evalgate's worker reports it; in the traceback of a program, before and
-    # since Python 3.13
-    (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
-    (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
-    # os.getenv("NAME") without a default, in the traceback of an error about None
-    (re.compile(r"os\.(?:getenv|environ\.get)\(['\"](\w+)['\"]\)[^\n]*\n(?:[^\n]*\n){0,12}[^\n]*(?:NoneType|input_value=None)"),
-     ()),
-    # google-genai, from 1.0 on and since 1.70; LiteLLM
-    (re.compile(r"Missing key inputs argument|No API key was provided|Missing Gemini API key"), _GEMINI),
-    # google-auth, which google-genai also uses for Vertex AI
-    (re.compile(r"default credentials were not found|Could not automatically determine credentials"),
-     ("GOOGLE_APPLICATION_CREDENTIALS",)),
-    # openai and its client for Azure, also as LiteLLM and agent frameworks quote them
-    (re.compile(r"AZURE_OPENAI_API_KEY"), ("AZURE_OPENAI_API_KEY",)),
-    (re.compile(r"(?:api_key client option must be set|Missing credentials\.)[^\n]{0,200}OPENAI_API_KEY"),
-     ("OPENAI_API_KEY",)),
-    # anthropic; LiteLLM
-    (re.compile(r"Could not resolve authentication method[^\n]{0,80}auth_token|Missing Anthropic API Key"),
-     ("ANTHROPIC_API_KEY",)),
-    # boto3, which LiteLLM and Strands ask for Bedrock
-    (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
-    # LiteLLM sends an empty key to other providers, which reject it
-    (LITELLM, ()),
-    # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment
-    # variable DB_URL`
-    (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
-                r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
-    (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
-    # pydantic-settings, which reads the variable of a field in any case
-    (re.compile(r"validation errors? for \w*(?:Settings|Config)\w* (?P<field>\w+) Field required"), ()),
-)  # fmt: skip
-"""Messages about a missing variable, and the variables that would help (one is enough). A group is
-the variable's name or the provider's."""
-
-
-def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure, with the reason first if the agent seems to lack a variable."""
-    if failure.kind not in MAY_LACK:
-        return failure
-    output_end = failure.detail[-DETAIL_READ:]
-    if failure.kind not in (FailureKind.START, FailureKind.EXITED):
-        causes = (line for line in output_end.splitlines() if line.startswith("caused by "))
-        output_end = "\n".join(causes)
-    for text in (failure.message, output_end):
-        for pattern, names in LACKING:
-            match = pattern.search(text)
-            if match is None:
-                continue
-            is_provider = pattern is LITELLM
-            name = match[match.lastindex or 0]
-            name = name.upper() if is_provider or pattern.groupindex else name
-            missing_names = names or (f"{name}_API_KEY" if is_provider else name,)
-            if reason := variables.why_lacking(missing_names):
-                return replace(failure, message=f"{reason} ({failure.message})")
-            break  # the variable exists, so the failure has another cause
-    return failure

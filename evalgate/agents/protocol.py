@@ -3,7 +3,6 @@ writes and those that it reads."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -58,20 +57,22 @@ class SessionWire(WorkerWire):
 
 
 class TurnTimings(WorkerWire):
-    """Seconds of wall time of a turn."""
+    """Wall times of a turn."""
 
     total_s: Duration
     model_s: Seconds = None
+    """Seconds in which a model was asked; None: unknown."""
     tool_s: Seconds = None
+    """Further seconds in which a tool ran; None: unknown."""
     calls: list[CallTime] = Field(default_factory=list)
 
-    def to_model(self) -> Timings:
-        """The timings as a value."""
+    def to_model(self, *, with_calls: bool) -> Timings:
+        """The timings as a value; `with_calls`: each interval, too."""
         return Timings(
             total_s=self.total_s,
             model_s=self.model_s,
             tool_s=self.tool_s,
-            calls=tuple(self.calls),
+            calls=tuple(self.calls) if with_calls else (),
         )
 
 
@@ -88,24 +89,29 @@ class TurnEnd(SessionWire):
     type: Literal["turn_end"]
     timings: TurnTimings | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
+    """Instructions and tools of the agents that called a model."""
     model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""
     state: JsonObject | None = None
+    """The session's state, if `start` asked for it or the turn is live."""
 
 
 class Ready(WorkerWire):
-    """Answer to hello. `tools`: the worker asks before it runs a tool. `history`: it accepts
-    `history` in `start`, and `state` and `agent` in `turn`. `description`: see `description_of`.
-    `surroundings`: see `base.Surroundings`."""
+    """Answer to hello."""
 
     type: Literal["ready"]
     protocol: int
     about: dict[str, str] = Field(default_factory=dict)
+    """Framework, versions and interpreter."""
     sessions: int = Field(default=1, ge=1)
+    """The most conversations at once."""
     tools: bool = False
+    """The worker asks before it runs a tool."""
     description: Any = None
+    """See `description_of`."""
     surroundings: Surroundings | None = None
     history: bool = False
+    """It accepts `history` in `start`, and `state` and `agent` in `turn`."""
 
 
 class Fatal(WorkerWire):
@@ -124,14 +130,17 @@ class Started(SessionWire):
 
 
 class EventMessage(EventWire):
-    """One step of the agent. `partial`: a piece of a text that a later step holds completely."""
+    """One step of the agent."""
 
     type: Literal["event"]
     session: str
     author: str = ""
     final: bool = False
+    """It is an answer to the user."""
     partial: bool = False
+    """A piece of a text that a later step holds completely."""
     at: Seconds = None
+    """Since the start of the turn; None: unknown."""
 
     def step(self) -> StepEvent:
         """The step as a value."""
@@ -139,22 +148,23 @@ class EventMessage(EventWire):
 
 
 class TraceMessage(SessionWire):
-    """A part of the turn's trace: fields of the entry `number`, counted from 0. They are new, or
-    replace fields that were sent before."""
+    """A part of the turn's trace."""
 
     type: Literal["trace"]
     number: int = Field(ge=0)
+    """Of the entry, counted from 0."""
     entry: JsonObject
+    """Fields that are new, or replace those that were sent before."""
 
 
 class ArtifactMessage(SessionWire):
-    """A file that the agent saved in a live turn: google.genai's Part as JSON; None if it is too
-    large."""
+    """A file that the agent saved in a live turn."""
 
     type: Literal["artifact"]
     name: str
     version: int = 0
     part: JsonObject | None = None
+    """google.genai's Part; None if it is too large."""
 
 
 class TurnFailed(SessionWire):
@@ -164,8 +174,11 @@ class TurnFailed(SessionWire):
     kind: str = FailureKind.RAISED.value
     message: str
     detail: str = ""
+    """A traceback, or the like."""
     code: int | None = None
+    """The HTTP status of the service that failed."""
     retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Seconds that the service asked to wait."""
 
 
 class EndedMessage(SessionWire):
@@ -176,12 +189,13 @@ class EndedMessage(SessionWire):
 
 
 class Stalled(SessionWire):
-    """This session has kept the worker from all others for `seconds` so far. `where`: the running
-    code."""
+    """This session has kept the worker from all others."""
 
     type: Literal["stalled"]
     seconds: Duration
+    """So far."""
     where: str = ""
+    """The running code."""
 
 
 class Resumed(WorkerWire):
@@ -192,25 +206,28 @@ class Resumed(WorkerWire):
 
 class InputsMessage(WorkerWire):
     """The questions that the worker asked about the checkout since its last report; see
-    `evalgate.system.inputs`. `opaque`: it started a child process, or loaded a library, that
-    reports no questions."""
+    `evalgate.system.inputs`."""
 
     type: Literal["inputs"]
     questions: list[str] = Field(default_factory=list)
     opaque: bool = False
+    """It started a child process, or loaded a library, that reports no questions."""
 
 
 class MetricResult(WorkerWire):
-    """Answer to metric. `explanation`: the text that a metric of agents-cli returns with its
-    score."""
+    """Answer to metric."""
 
     type: Literal["metric_result"]
     id: str
     score: float | None = None
     status: str | None = None
+    """`passed`, `failed`, `not_evaluated`; None: the threshold decides."""
     turns: list[float | None] = Field(default_factory=list)
+    """The score of each turn, if the metric has them."""
     error: str | None = None
+    """The reason why there is no answer."""
     explanation: str = ""
+    """The text that a metric of agents-cli returns with its score."""
 
     def grade(self, code: str) -> Grade:
         """The grade by the metric `code`. A metric that returns NOT_EVALUATED and no score
@@ -241,11 +258,11 @@ def failed_grade(code: str, message: str, reason: Reason = Reason.CRITERION_FAIL
 
 
 class ToolCallMessage(SessionWire):
-    """A tool is about to run, and waits for an answer. `call`: the id of the call, unique in its
-    session."""
+    """A tool is about to run, and waits for an answer."""
 
     type: Literal["tool_call"]
     call: str
+    """The id of the call, unique in its session."""
     name: str
     args: JsonObject = Field(default_factory=dict)
     kind: CallKind = CallKind.TOOL
@@ -340,6 +357,7 @@ def failure_kind(word: str) -> FailureKind:
 
 
 def _json(line: bytes) -> Any:
+    """A line as JSON, lone surrogates as `?`. Raises ProtocolError."""
     try:
         text = json.dumps(json.loads(line.decode("utf-8")), ensure_ascii=False)
         return json.loads(text.encode("utf-8", "replace"))
@@ -350,6 +368,7 @@ def _json(line: bytes) -> Any:
 
 
 def _fault_text(error: ValidationError, raw: Any) -> str:
+    """The fault of a message, in words that follow "a line that"."""
     if not isinstance(raw, dict):
         return "is not a JSON object"
     first_error = error.errors()[0]
@@ -449,12 +468,10 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) ->
     for index, turn in enumerate(evidence.actual):
         expected_rubrics = expected[index].rubrics if expected and index < len(expected) else ()
         rubrics = {
-            rubric.rubric_id: rubric
+            rubric.rubric_id: adk_shapes.rubric_json(rubric)
             for rubric in (*turn.rubrics, *evidence.case.rubrics, *expected_rubrics)
         }
-        turns.append(
-            adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values())))
-        )
+        turns.append(adk_shapes.invocation_json(turn) | present(rubrics=[*rubrics.values()]))
     return {
         **message,
         "metric": {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import heapq
 import json
+import math
 import queue
 import signal
 import threading
@@ -14,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -258,35 +259,53 @@ class Mailboxes:
 
 @frozen_dataclass
 class Launch:
-    """The start of a worker: command, absolute folder, complete environment, and the options of
-    `hello`. `about`: facts about its environment besides its own; `prefix`: the command that starts
-    it as another user; `inputs`: see `AgentSetting`, as a path that the worker can reach."""
+    """The start of a worker."""
 
     command: tuple[str, ...]
     cwd: str
+    """An absolute folder."""
     environment: Environ
+    """All variables of the process."""
     hello: Json = field(default_factory=dict)
+    """The options of its first message."""
     about: Mapping[str, str] = field(default_factory=dict)
+    """Facts about its environment besides its own."""
     prefix: tuple[str, ...] = ()
+    """The command that starts it as another user."""
     inputs: str = ""
-    start: Callable[..., Any] = Child  # what the worker runs in; behaves as a Child
+    """The top of the checkout whose inputs it reports, as it can reach it; "": it reports none."""
+    start: Callable[..., Any] = Child
+    """What it runs in; behaves as a Child."""
 
+    @classmethod
     def inside(
-        self, sandbox: Sandbox | None, *, overrides: Environ = MappingProxyType({})
+        cls,
+        sandbox: Sandbox | None,
+        *,
+        command: Sequence[str],
+        cwd: str,
+        environment: Environ,
+        inputs: str,
+        hello: Json = MappingProxyType({}),
+        about: Mapping[str, str] = MappingProxyType({}),
+        overrides: Environ = MappingProxyType({}),
     ) -> Launch:
-        """The launch as the sandbox's user, with all paths in its copy of the checkout. The
-        variables of `overrides` keep their values. Unchanged without a sandbox."""
-        if sandbox is None:
-            return self
-        placed = sandbox.placed
-        return replace(
-            self,
-            command=tuple(map(placed, self.command)),
-            hello=mapped_texts(self.hello, placed),
-            cwd=placed(self.cwd),
-            environment={**sandbox.environment(self.environment), **overrides},
-            prefix=sandbox.agent.prefix,
-            inputs=placed(self.inputs),
+        """The launch as the sandbox's user, with all paths in its copy of the checkout, but for the
+        values of `overrides`, which are further variables; None: as evalgate's own user."""
+        placed: Callable[[str], str] = str
+        prefix: tuple[str, ...] = ()
+        if sandbox is not None:
+            placed = sandbox.placed
+            prefix = sandbox.agent.prefix
+            environment = sandbox.environment(environment)
+        return cls(
+            command=tuple(map(placed, command)),
+            cwd=placed(cwd),
+            environment={**environment, **overrides},
+            hello=mapped_texts(hello, placed),
+            about=about,
+            prefix=prefix,
+            inputs=placed(inputs),
         )
 
 
@@ -422,6 +441,7 @@ class Worker:
     # --- in the child's thread ---
 
     def _hear(self, chunk: bytes) -> None:
+        """Take the messages of a chunk of standard output; an empty one is its end."""
         if not chunk:
             self._hung_up = True
             self._child.end(patience_s=HANG_UP_S)
@@ -439,6 +459,7 @@ class Worker:
             self.end(FailureKind.PROTOCOL.failure(f"{text}: {excerpt(line)}"))
 
     def _take(self, message: WorkerMessage, size: int) -> None:
+        """Give a message to whoever waits for it; end the worker if it may not come."""
         failure: AgentFailure | None = None
         if isinstance(message, Ready):
             if message.protocol != protocol.PROTOCOL:
@@ -461,6 +482,7 @@ class Worker:
             self.end(failure)
 
     def _ended_process(self, ended: Ended) -> None:
+        """Give everybody who waits the reason of the end."""
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
                 self.failure = FailureKind.EXITED.failure("the agent closed its standard output")
@@ -545,9 +567,9 @@ class ToolCalls:
         self._tools.keep(call, tool_result)
         return None
 
-    def due_in(self) -> float | None:
-        """Seconds until the next answer is due; None if no answer is waiting."""
-        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
+    def due_in(self) -> float:
+        """Seconds until the next answer is due; infinite if no answer is waiting."""
+        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else math.inf
 
     def due(self) -> list[Json]:
         """Remove and return the answers whose time has come."""
@@ -673,12 +695,33 @@ class WorkerConversation(Turns):
                 )
             )
             while not isinstance(message, TurnEnd):
+                failure: AgentFailure | None = None
                 if isinstance(message, ToolCallMessage):
-                    self._fail_with(self._tools.ask(message))
+                    failure = self._tools.ask(message)
                 elif isinstance(message, ToolResultMessage):
-                    self._fail_with(self._tools.add_result(message))
+                    failure = self._tools.add_result(message)
+                if failure is not None:
+                    # an agent that waits for the refusal of a call can then continue
+                    self._restart_clock()
+                    self._answer_calls()
+                    raise self._failed(failure)
                 message = self._next_message()
-        invocation = self._invocation(user_content, message, time.monotonic() - start_time)
+        is_detailed = self._case.ces is not None or self._box.hear is not None
+        timings = Timings(total_s=time.monotonic() - start_time)
+        if message.timings is not None:
+            timings = message.timings.to_model(with_calls=is_detailed)
+        invocation = adk_shapes.turn_of_steps(
+            user_content,
+            self._steps,
+            invocation_id=message.invocation_id,
+            agents=tuple(agent.to_model() for agent in message.agents),
+            timings=timings,
+            trace=self._trace(),
+            model_calls=tuple(
+                (call.usage_metadata.to_model(), call.model_version) for call in message.model_calls
+            ),
+            state=message.state if is_detailed else None,
+        )
         self.done.append(invocation)
         return invocation
 
@@ -699,25 +742,6 @@ class WorkerConversation(Turns):
             text = f"the case sets {subject} for this turn, which this agent does not accept (docs/agent-protocol.md)"
             raise self._failed(FailureKind.PROTOCOL.failure(text))
         return state
-
-    def _invocation(self, user_content: Content, end: TurnEnd, seconds: float) -> Invocation:
-        """The turn, from its steps and its end message. `seconds`: its duration, if the worker
-        measured none."""
-        model_calls = tuple(
-            (call.usage_metadata.to_model(), call.model_version) for call in end.model_calls
-        )
-        is_detailed = self._case.ces is not None or self._box.hear is not None
-        timings = end.timings.to_model() if end.timings else Timings(total_s=seconds)
-        return adk_shapes.turn_of_steps(
-            user_content,
-            self._steps,
-            invocation_id=end.invocation_id,
-            agents=tuple(agent.to_model() for agent in end.agents),
-            timings=timings if is_detailed else replace(timings, calls=()),
-            trace=self._trace(),
-            model_calls=model_calls,
-            state=end.state if is_detailed else None,
-        )
 
     def finish(self) -> Json | None:
         """End the session. Returns its final state, if reported. Raises AgentFailed."""
@@ -753,18 +777,19 @@ class WorkerConversation(Turns):
     def _say(self, message: Json) -> None:
         self._worker.send(message, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
+    def _answer_calls(self) -> None:
+        """Send the answers of tool calls whose time has come."""
+        for answer in self._tools.due():
+            self._say(answer)
+
     def _next_message(self) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
-            for answer in self._tools.due():
-                self._say(answer)
+            self._answer_calls()
             remaining_s = max(self._deadline - time.monotonic(), 0.0)
-            due_in_s = self._tools.due_in()
             try:
-                steps, mail = self._box.mail.get(
-                    timeout=remaining_s if due_in_s is None else min(remaining_s, due_in_s)
-                )
+                steps, mail = self._box.mail.get(timeout=min(remaining_s, self._tools.due_in()))
             except queue.Empty:
                 if time.monotonic() >= self._deadline:
                     self._take(self._box.steps)
@@ -803,21 +828,13 @@ class WorkerConversation(Turns):
                         raise self._failed(failure)
                 self._steps.append(event)
 
-    def _fail_with(self, failure: AgentFailure | None) -> None:
-        """Raise AgentFailed if there is a failure. First send the refusal of the call, because an
-        agent that waits for its answer can then continue."""
-        if failure is not None:
-            self._restart_clock()
-            for answer in self._tools.due():
-                self._say(answer)
-            raise self._failed(failure)
-
     def _trace(self) -> tuple[Json, ...]:
         """The trace of this turn so far."""
         entries = [entry for _, entry in sorted(self._recorded.items())]
         return self._traces.fit(entries, self._worker.redact) if self._traces is not None else ()
 
     def _timed_out(self) -> AgentFailure:
+        """The failure of a turn that took too long, or that another conversation held up."""
         self._on_timeout()
         message = self._too_long
         if tools := running_tools(self._steps):
@@ -843,6 +860,7 @@ class WorkerConversation(Turns):
         return FailureKind.TIMEOUT.failure(message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
+        """The failure with all that is known of the turn, as an exception to raise."""
         # A failed session is dead in the worker. A session that evalgate gave up must still be
         # ended there (see `leave`).
         self._open = failure.kind in {

@@ -41,7 +41,6 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     Policy,
-    Run,
     Suite,
     Suites,
     cases_of,
@@ -64,10 +63,12 @@ class BaseRules:
 
     suites: Suites
     policy: Policy
-    # suites with unreadable evaluation files, so their cases are unknown
     unread: frozenset[str] = frozenset()
-    unruled: frozenset[str] = frozenset()  # suites whose criteria cannot be read completely
-    errors: tuple[Problem, ...] = ()  # problems with these files
+    """Suites with unreadable evaluation files, so their cases are unknown."""
+    unruled: frozenset[str] = frozenset()
+    """Suites whose criteria cannot be read completely."""
+    errors: tuple[Problem, ...] = ()
+    """In these files."""
 
     def is_empty(self) -> bool:
         """True if the rules are known to have no case."""
@@ -78,14 +79,14 @@ class BaseRules:
 class BaseProject:
     """The content of the base's own files, by head's names of evaluation files."""
 
-    # from its evalgate.yml and the door; None if unknown
     settings: Settings | None = None
-    # by suite; may be absent agents
+    """From its evalgate.yml and the door; None if unknown."""
     agents: Mapping[str, AgentUse] = field(default_factory=dict)
-    # head's file names with the base's, if they differ
+    """By suite; some are absent agents."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    # None if unknown, or if it has no evaluation file
+    """Its names of files by head's, if they differ."""
     rules: BaseRules | None = None
+    """None if unknown, or if it has no evaluation file."""
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -102,15 +103,41 @@ class Base:
     """The base, before any measurement."""
 
     origin: BaseOrigin
-    root: Path | None = None  # its code on disk; None if only results exist
-    top: Path | None = None  # the top of its checkout
+    root: Path | None = None
+    """Its code on disk; None if only results exist."""
+    top: Path | None = None
+    """The top of its checkout."""
     project: BaseProject = BaseProject()
-    stored: Stored | None = None  # results for suites that cannot be rerun
-    reusable: frozenset[str] = frozenset()  # the suites with stored results
-    problem: Wording = ""  # why nothing can be compared
-    # True: it has no agent yet, or none of the cases that are run; this is not an error
+    stored: Stored | None = None
+    """Results, which stand in for runs; see `reused_suites`."""
+    problem: Wording = ""
+    """Why nothing can be compared."""
     no_agent: bool = False
-    base_failed: bool = False  # True: its own files are wrong; this is not the change's fault
+    """True if it has no agent yet, or none of the cases that are run; this is not an error."""
+    base_failed: bool = False
+    """True if its own files are wrong; this is not the change's fault."""
+
+    def agent_of(self, suite: str) -> AgentUse:
+        """Its agent for a suite, by head's name; an absent one if it has none or is not run."""
+        if self.root is None and self.stored is not None:
+            return opening.absent(str(Sentence("base_not_stored_case")))
+        return self.project.agents.get(suite) or opening.missing()
+
+    def reused_suites(self, suites: Suites) -> frozenset[str]:
+        """Of head's suites, those with stored results in place of runs: all of them if the base is
+        not run, else those of agents behind a URL, which are the same on both sides."""
+        if self.stored is None:
+            return frozenset()
+        stored_keys = {suite.key for suite in self.stored.run.suites}
+        return frozenset(
+            suite.key
+            for suite in suites
+            if self.root is None
+            or (
+                agents_module.is_remote(suite.agent)
+                and self.project.name_of(suite.key) in stored_keys
+            )
+        )
 
 
 @contextmanager
@@ -137,7 +164,7 @@ def open_bases(
             rule_base = _from_git(settings, suites, context, stack, baseline="rerun")
             baseline = _agreed(baseline, rule_base, context) if is_shared else baseline
         if baseline.startswith("file:"):
-            base = _from_file(settings, suites, context, baseline.removeprefix("file:"), rule_base)
+            base = _from_file(settings, context, baseline.removeprefix("file:"), rule_base)
             yield base, rule_base or base
         elif not _is_of_git(baseline, has_base=has_base):
             yield None, rule_base
@@ -169,13 +196,7 @@ def _agreed(baseline: str, base: Base, context: Context) -> str:
     return base_settings.baseline
 
 
-def _from_file(
-    settings: Settings,
-    suites: Suites,
-    context: Context,
-    path: str,
-    rule_base: Base | None,
-) -> Base:
+def _from_file(settings: Settings, context: Context, path: str, rule_base: Base | None) -> Base:
     """The base from a results file. `rule_base`: the base's commit, if known; its files are not
     run. Raises ConfigError if the file cannot be read, or if it is part of the commit in a pull
     request or in another CI that names the base."""
@@ -196,31 +217,10 @@ def _from_file(
         measured_at=stored.run.started_at,
         notes=(Sentence("base_rules_incomplete"),) if is_incomplete else (),
     )
-    return _of_results(
-        suites,
-        stored,
+    return Base(
         origin=history.aged(origin, settings, context),
         project=BaseProject() if rule_base is None else rule_base.project,
-    )
-
-
-def _of_results(
-    suites: Iterable[Suite],
-    stored: Stored,
-    *,
-    origin: BaseOrigin,
-    project: BaseProject,
-    top: Path | None = None,
-) -> Base:
-    """A base that is not run, for head's `suites`."""
-    absent_agent = opening.absent(str(Sentence("base_not_stored_case")))
-    agents = {suite.key: absent_agent for suite in suites}
-    return Base(
-        origin=origin,
-        project=replace(project, agents=agents),
-        reusable=frozenset(agents),
         stored=stored,
-        top=top,
     )
 
 
@@ -258,8 +258,9 @@ def _from_git(
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
         return Base(origin=BaseOrigin(source=source), problem=f"{prefix}{error.advice}")
-    remote_keys = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
-    if baseline == "rerun" or (baseline == "auto" and not remote_keys):
+    # agents behind a URL are the same on both sides
+    has_remote = any(agents_module.is_remote(suite.agent) for suite in suites)
+    if baseline == "rerun" or (baseline == "auto" and not has_remote):
         return base
     stored_side = (
         None if store is None else _of_today(settings, context, store, repo, base.origin, say=say)
@@ -272,11 +273,8 @@ def _from_git(
         return _only_stored(suites, base, stored_side, not_stored=not_stored)
     if stored_side is None or base.root is None:
         return base
-    # agents behind a URL are the same on both sides
     stored, origin = stored_side
-    stored_keys = {suite.key for suite in stored.run.suites}
-    reusable = frozenset(key for key in remote_keys if base.project.name_of(key) in stored_keys)
-    return replace(base, origin=origin, stored=stored, reusable=reusable)
+    return replace(base, origin=origin, stored=stored)
 
 
 def _of_today(
@@ -367,7 +365,19 @@ def _checked_out(
             base_failed=settings.policy != "both",
         )
     if not problem:
-        origin = origin.with_notes(_lend(settings, suites, context, base_project, checkout.root))
+        pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
+        root, environ = checkout.root, context.environ
+        for path in dotenv.lend(pairs, root=settings.root, base=root, environ=environ):
+            context.say(
+                f"the base's agent uses `{path}` of this checkout, because git does not track it"
+            )
+        pythons = opening.missing_pythons(
+            (use for _, use in pairs), root=root, lender=settings.root, environ=environ
+        )
+        origin = origin.with_notes(
+            Sentence("base_borrowed" if is_lent else "base_not_lent", name)
+            for name, is_lent in pythons
+        )
     return Base(
         origin=origin,
         root=None if problem else checkout.root,
@@ -376,28 +386,6 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
     )
-
-
-def _lend(
-    settings: Settings,
-    suites: Suites,
-    context: Context,
-    base_project: BaseProject,
-    root: Path,
-) -> list[Wording]:
-    """Copy untracked files of this checkout to the base in `root`. Returns notes about them."""
-    pairs = [(suite.agent, base_project.agents[suite.key]) for suite in suites]
-    for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
-        context.say(
-            f"the base's agent uses `{path}` of this checkout, because git does not track it"
-        )
-    uses = [use for _, use in pairs]
-    pythons = opening.missing_pythons(
-        uses, root=root, lender=settings.root, environ=context.environ
-    )
-    return [
-        Sentence("base_borrowed" if is_lent else "base_not_lent", name) for name, is_lent in pythons
-    ]
 
 
 def _problem(
@@ -642,7 +630,7 @@ def _only_stored(
         stored_keys = {suite.key for suite in stored.run.suites}
         has_results = any(project.name_of(suite.key) in stored_keys for suite in suites)
         if not base.problem or (has_results and not is_empty):
-            return _of_results(suites, stored, origin=origin, project=project, top=base.top)
+            return Base(origin=origin, project=project, stored=stored, top=base.top)
     return Base(
         origin=replace(base.origin, source=BaseSource.STORE),
         project=project,
@@ -656,18 +644,16 @@ def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
     """True if both sides name the same agent, in the same environment, with the same settings;
     never for an agent behind a URL."""
     head_agent = suite.agent
-    base_agent = base.project.agents.get(suite.key)
     base_settings = base.project.settings
     if (
-        base_agent is None
-        or base_settings is None
+        base_settings is None
         or base.top is None
         or head_agent.is_absent
         or agents_module.is_remote(head_agent)
     ):
         return False
     return (
-        head_agent.key == base_agent.key
+        head_agent.key == base.agent_of(suite.key).key
         and of_agents(settings) == of_agents(base_settings)
         and _needs(head_agent, settings.root) == _needs(head_agent, base_settings.root)
     )
@@ -681,10 +667,8 @@ def _needs(use: AgentUse, root: Path) -> str:
 
 def with_agents(suites: Suites, base: Base) -> Suites:
     """Head's suites, with the base's agents."""
-    base_agents = base.project.agents
-    missing_agent = opening.missing()
     return tuple(
-        suite if suite.problem else replace(suite, agent=base_agents.get(suite.key, missing_agent))
+        suite if suite.problem else replace(suite, agent=base.agent_of(suite.key))
         for suite in suites
     )
 
@@ -720,17 +704,10 @@ def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
 
 def _base_cases(base: Base) -> set[CaseKey]:
     """The base's cases under head's names of their files; empty if unknown."""
-    suites: Iterable[Suite] = base.project.suites.values()
-    if base.project.rules is None and base.root is None:
-        suites = _stored_suites(base)
-    return {*cases_of(suites)}
-
-
-def _stored_suites(base: Base) -> Suites:
-    """The suites of the stored results, by head's names of their files."""
-    if base.stored is None:
-        return ()
-    return under_head_names(base.stored.run.suites, base.project.renamed)
+    if base.project.rules is not None or base.root is not None:
+        return {*cases_of(base.project.suites.values())}
+    suites = () if base.stored is None else base.stored.run.suites
+    return {*cases_of(under_head_names(suites, base.project.renamed))}
 
 
 def unpaired(base: Base, suites: Suites, *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
@@ -769,31 +746,24 @@ def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     }
 
 
-def details_of(
-    base: Base, run: Run
-) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, AgentDescription]]:
-    """The environments and the descriptions of the agents of the base's run. An agent that did not
-    run has those of the stored results, with the files of the base's checkout, if any; under its
-    own key, and under that of the suite's agent."""
-    environments = dict(run.agents)
-    descriptions = dict(run.descriptions)
-    stored_agents = {
-        suite.key: suite.agent.key for suite in _stored_suites(base) if suite.key in base.reusable
+def stored_agents(
+    base: Base, suites: Suites
+) -> Mapping[str, tuple[Mapping[str, str], AgentDescription | None]]:
+    """The environments and the descriptions of agents in the stored results, as far as these stand
+    in for runs of head's `suites`: by the key of the stored agent, and by that of the base's."""
+    if base.stored is None:
+        return {}
+    run = base.stored.run
+    stored_keys = {
+        suite.key: suite.agent.key for suite in under_head_names(run.suites, base.project.renamed)
     }
-    for suite in run.suites:
-        if base.stored is None or suite.key not in stored_agents:
-            continue
-        stored_key = stored_agents[suite.key]
-        environment = base.stored.run.agents.get(stored_key)
-        stored_description = base.stored.run.descriptions.get(stored_key)
-        for key in (stored_key, suite.agent.key):
-            if environment and not environments.get(key):
-                environments[key] = environment
-            description = descriptions.get(key, AgentDescription())
-            if stored_description is not None and not description.packages:
-                files = description.files or stored_description.files
-                descriptions[key] = replace(stored_description, files=files)
-    return environments, descriptions
+    reused_keys = base.reused_suites(suites)
+    agents: dict[str, tuple[Mapping[str, str], AgentDescription | None]] = {}
+    for key in (suite.key for suite in suites if suite.key in reused_keys & stored_keys.keys()):
+        facts = (run.agents.get(stored_keys[key], {}), run.descriptions.get(stored_keys[key]))
+        agents.setdefault(stored_keys[key], facts)
+        agents.setdefault(base.agent_of(key).key, facts)
+    return agents
 
 
 # --- its commit -----------------------------------------------------------------------------------
@@ -1010,17 +980,17 @@ _SUBMODULE = "160000"
 
 @frozen_dataclass
 class BaseCheckout:
-    """A commit on disk.
-
-    `tree`: its top. `root`: the folder in it that corresponds to evalgate's root. `notes`: missing
-    parts and differences from the user's checkout (submodules, LFS files, links that lead outside),
-    one sentence each. `problem`: why an agent here cannot be compared with one in the user's
-    checkout; "" if it can."""
+    """A commit on disk."""
 
     tree: Path
+    """Its top."""
     root: Path
+    """The folder in it that corresponds to evalgate's root."""
     notes: tuple[Wording, ...]
+    """Missing parts and differences from the user's checkout (submodules, LFS files, links that
+    lead outside), one sentence each."""
     problem: Wording
+    """Why an agent here cannot be compared with one in the user's checkout; "" if it can."""
 
 
 class NoSuchFolder(UnavailableError):  # noqa: N818 - named after the problem

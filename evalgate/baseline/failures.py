@@ -11,13 +11,11 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents, config
-from evalgate.agents import opening, worker_process
+from evalgate.agents import opening, toolbox, worker_process
 from evalgate.agents.base import ToolMode, folder_of
-from evalgate.agents.tools import toolbox
 from evalgate.comparison import compare as comparison_compare, pairing
 from evalgate.comparison.book import Sides
 from evalgate.config import Trait, settings as config_settings
@@ -38,6 +36,7 @@ from evalgate.model import (
     RuleBook,
     Run,
     Suite,
+    Suites,
     TrialKey,
 )
 from evalgate.values import Sentence, Wording
@@ -72,28 +71,22 @@ _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 """Names of files at the top of a package that can be installed."""
 
 
-def marked(
-    run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]
-) -> tuple[tuple[GradedTrial, ...], Wording]:
-    """The trials of the base's run with its agents' own failures marked, and the part of the change
-    that may have caused the first other failure, "" if none. `settings`: of both sides; `suites`:
-    head's."""
-    if (
-        base.root is None
-        or base.project.settings is None
-        or all(trial.failure is None for trial in run.trials)
-    ):
-        return run.trials, ""
-    causes = _Causes(base, settings=settings, head=suites, base_suites=run.suites)
-    trial_causes = {
-        trial.key: causes.of(trial.failure, trial.key)
-        for trial in run.trials
-        if trial.failure is not None
-    }
-    trials = tuple(
-        replace(trial, own_failure=trial_causes.get(trial.key) == "") for trial in run.trials
-    )
-    return trials, next((cause for cause in trial_causes.values() if cause), "")
+def causes_of(
+    trials: Iterable[GradedTrial],
+    base: Base,
+    *,
+    settings: Settings,
+    suites: Suites,
+    base_suites: Suites,
+) -> Mapping[TrialKey, Wording | None]:
+    """For each failed trial of the base, the part of the change that may have caused the failure:
+    "" if it is the base agent's own, None if it is unknown. `settings`: of both sides; `suites`:
+    head's; `base_suites`: the base's, with its agents."""
+    failures = {trial.key: trial.failure for trial in trials if trial.failure is not None}
+    if base.root is None or base.project.settings is None or not failures:
+        return {}
+    causes = _Causes(base, settings=settings, head=suites, base_suites=base_suites)
+    return {key: causes.of(failure, key) for key, failure in failures.items()}
 
 
 class _Causes:
@@ -307,26 +300,32 @@ def compare(
     edited: tuple[CaseKey, ...] = (),
     unread: tuple[str, ...] = (),
     cause: Wording = "",
+    known_problem: Wording = "",
 ) -> Comparison:
     """Compare head with the base: measured now, merged from parts, or read from files. If nothing
     of the base could be measured, the comparison has the reason. `edited`, `unread`: see
-    `Comparison`. `cause`: the part of the change that may have made the base's agent fail."""
+    `Comparison`. `cause`: the part of the change that may have made the base's agent fail.
+    `known_problem`: why the run that measured the base could not compare, if it did not fail by
+    itself."""
     head = sides.head
     base = sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
-    if problem:
-        problem = Sentence("with_cause", problem, cause) if cause else problem
-        return Comparison(
-            origin=origin,
-            problem=problem,
-            base_failed=base_failed,
-            cases=comparison_compare.unpaired_cases(sides.unpaired),
-            unread=unread,
+    if not problem:
+        notes = _other_models(head, base, is_together=sides.is_together)
+        return comparison_compare.comparison_of(
+            sides, origin=origin.with_notes(notes), edited=edited, unread=unread
         )
-    notes = _other_models(head, base, is_together=sides.is_together)
-    return comparison_compare.comparison_of(
-        sides, origin=origin.with_notes(notes), edited=edited, unread=unread
+    if known_problem and not base_failed:
+        problem = known_problem  # that run knew more about the cause
+    elif cause:
+        problem = Sentence("with_cause", problem, cause)
+    return Comparison(
+        origin=origin,
+        problem=problem,
+        base_failed=base_failed,
+        cases=comparison_compare.unpaired_cases(sides.unpaired),
+        unread=unread,
     )
 
 
@@ -345,11 +344,12 @@ def again(
             no_agent=comparison.no_agent,
             base_failed=comparison.base_failed,
         )
-    sides = sides_of(book.applied(head), book.applied(base), comparison, policy=book.policy)
-    new_comparison = compare(sides, origin=comparison.origin, edited=comparison.edited)
-    # the stored comparison knows more about the cause than the runs
-    keeps = bool(new_comparison.problem and comparison.problem) and not new_comparison.base_failed
-    return replace(new_comparison, problem=comparison.problem) if keeps else new_comparison
+    return compare(
+        sides_of(book.applied(head), book.applied(base), comparison, policy=book.policy),
+        origin=comparison.origin,
+        edited=comparison.edited,
+        known_problem=comparison.problem,
+    )
 
 
 def _base_problem(

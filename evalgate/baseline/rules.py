@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from evalgate import agents, config, errors
+from evalgate.agents import toolbox
 from evalgate.agents.base import ToolMode
-from evalgate.agents.tools import toolbox
 from evalgate.config import Decider, Door, load, places, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
@@ -38,6 +38,7 @@ from evalgate.model import (
     EditKind,
     Edits,
     Exemption,
+    FailOn,
     GateEdit,
     PlanPart,
     Policy,
@@ -46,12 +47,12 @@ from evalgate.model import (
     Suite,
     Suites,
 )
-from evalgate.results import history as results_history
+from evalgate.results import history as results_history, run_parts
 from evalgate.results.history import History
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, Sentence, frozen_dataclass, member, without
 from . import base as baseline_base, exemptions, failures
-from .base import Base, BaseProject, BaseRules
+from .base import Base, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
 UNCHECKED_RULES = "base-rules-unchecked"
@@ -68,34 +69,37 @@ SEVERITY_WORDS = {False: "gating", True: "advisory"}
 class Rules:
     """The measured suites, and the rule books that decide."""
 
-    settings: Settings  # the settings in force
+    settings: Settings
+    """Those in force."""
     suites: Suites
-    books: tuple[RuleBook, ...]  # the change's book, and the base's if it differs
+    books: tuple[RuleBook, ...]
+    """The change's, and the base's if it differs."""
     edits: Edits = field(default_factory=Edits)
-    both_decide: bool = False  # the worse of two verdicts counts
-    # problems with unreadable rules, and with their requirements
+    both_decide: bool = False
+    """True if the worse of two verdicts counts."""
     problems: tuple[Problem, ...] = ()
-    part: PlanPart | None = None  # the part of a plan in `suites`; None: the whole plan
+    """With unreadable rules, and with their requirements."""
+    part: PlanPart | None = None
+    """The part of a plan in `suites`; None: the whole plan."""
 
     @property
     def policy(self) -> Policy:
         """The change's own policy."""
         return self.books[0].policy
 
-    def with_exemptions(self, cases: Mapping[CaseKey, Exemption]) -> Rules:
-        """The rules with cases that never decide, by either book."""
-        books = (
+    def books_with(self, cases: Mapping[CaseKey, Exemption]) -> tuple[RuleBook, ...]:
+        """The books, with cases that never decide."""
+        return tuple(
             RuleBook(policy=replace(book.policy, exemptions=cases), criteria=book.criteria)
             for book in self.books
         )
-        return replace(self, books=tuple(books))
 
-    def on(self, today: date) -> Rules:
-        """The rules on a day, with the checkout's own list of cases that do not block."""
+    def books_on(self, today: date) -> tuple[RuleBook, ...]:
+        """The books on a day, with the checkout's own list of cases that do not block."""
         cases, _ = exemptions.of_list(
             self.settings, None, suites=self.suites, today=today, past=None
         )
-        return self.with_exemptions(cases)
+        return self.books_with(cases)
 
 
 def in_force(
@@ -117,156 +121,211 @@ def in_force(
     if context is not None and context.trigger.on_base_branch:
         base = None
     settings, notices = settings_in_force(head_settings, base, context)
-    base_rules = None if base is None else base.project.rules
     base_settings = None if base is None else base.project.settings
+    base_rules = None if base is None else base.project.rules
     if base_rules is None and base_settings is not None and base_settings.places is not None:
         # the base has no evaluation file yet: the rules of its evalgate.yml
         base_rules = BaseRules(suites=(), policy=load.policy_of(base_settings, ()))
-    if base is None or base_rules is None:
-        rules = _head_rules(head_settings, settings, suites, base, hint=hint)
-    else:
-        rules = _both_rules(
-            head_settings, settings, suites, base.project, base_rules, context=context
+    is_both = baseline_base.both_decide(head_settings, base_settings)
+    if base_rules is None:
+        policy = load.policy_of(settings, suites)
+        policy, problems = _head_policy(
+            policy, base, is_both=head_settings.policy == "both", hint=hint
         )
-    suites = rules.suites
+        books, edits = [RuleBook(policy=policy)], Edits()
+    else:
+        if context is not None and base_settings is not None:
+            environ = context.environ
+            suites += _dropped(head_settings, base_settings, suites, base_rules, environ=environ)
+        suites = _without_lost(suites, base_rules)
+        policy = load.policy_of(settings, suites)
+        problems = [*_severity_notices(policy, suites, base_rules)]
+        problems += _unreadable_rules(base_rules, both_decide=is_both)
+        suites, books, edits = _both_rules(
+            head_settings, policy, suites, base_settings, base_rules, both_decide=is_both
+        )
     if settings.gate_file.judge != head_settings.gate_file.judge:
         # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
-    client_notices: list[Problem] = []
     if base is not None and context is not None and context.trigger.is_pull_request:
-        suites = tuple(_with_client_options(suite, base, client_notices) for suite in suites)
+        suites = tuple(_with_client_options(suite, base, problems) for suite in suites)
     if base is not None and compared is not None:
-        suites = _with_base_code(suites, rules, base, compared)
-    return replace(rules, suites=suites, problems=(*notices, *rules.problems, *client_notices))
+        suites = _with_base_code(suites, edits, base, compared, root=settings.root)
+    return Rules(
+        settings=settings,
+        suites=suites,
+        books=tuple(books),
+        edits=edits,
+        both_decide=is_both and base_rules is not None,
+        problems=(*notices, *problems),
+    )
 
 
 def open_history(
-    rules: Rules, head_settings: Settings, base: Base | None, context: Context
+    rules: Rules,
+    head_settings: Settings,
+    base: Base | None,
+    context: Context,
+    *,
+    part: PlanPart | None = None,
+    notices: Iterable[Problem] = (),
 ) -> tuple[Rules, History]:
-    """The history of base runs; the rules with the cases that do not block for a while, and the
-    problems of both. `base`: see `in_force`."""
+    """The history of base runs; and the rules for `part` of the plan, with the cases that do not
+    block for a while, and with more problems: `notices`, and those of the history and of these
+    cases. `base`: see `in_force`."""
     # a run of the base branch uses its own store
     settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
-    cases, problems = exemptions.in_force(
-        head_settings, rules.suites, base, context, past=history.past
+    suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
+    cases, problems = exemptions.in_force(head_settings, suites, base, context, past=history.past)
+    complete_rules = replace(
+        rules,
+        suites=suites,
+        books=rules.books_with(cases),
+        problems=(*rules.problems, *notices, *history.problems, *problems),
+        part=part,
     )
-    all_problems = (*rules.problems, *history.problems, *problems)
-    return replace(rules.with_exemptions(cases), problems=all_problems), history
+    return complete_rules, history
 
 
-def _head_rules(
-    head_settings: Settings,
-    settings: Settings,
-    suites: Suites,
-    base: Base | None,
-    *,
-    hint: str,
-) -> Rules:
-    """The rules of only the change's own book, with a warning if the base's are needed but
-    unknown."""
-    policy = load.policy_of(settings, suites)
-    is_both = head_settings.policy == "both"
-    problems: tuple[Problem, ...] = ()
+def _head_policy(
+    policy: Policy, base: Base | None, *, is_both: bool, hint: str
+) -> tuple[Policy, list[Problem]]:
+    """The policy of only the change's own book, with a warning if the base's is needed but unknown.
+    `is_both`: both books should decide."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
-        pass  # the base's rules are not needed
-    elif base.problem and is_both:
+        return policy, []  # the base's rules are not needed
+    if base.problem and is_both:
         # the base's rules should decide, and head's must not tolerate errors of the base
-        policy = policy.blocking()
         message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
-        problems = (errors.warning(UNKNOWN_RULES, message, hint=hint),)
-    elif base.problem:
+        return policy.blocking(), [errors.warning(UNKNOWN_RULES, message, hint=hint)]
+    if base.problem:
         # the comparison reports a failed base
         reason = "" if base.base_failed else f": {base.problem}"
         message = f"could not check whether this change relaxes the base's rules{reason}"
-        problems = (errors.warning(UNCHECKED_RULES, message, hint=hint),)
-    elif is_both:
-        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
-        problems = (errors.warning(UNKNOWN_RULES, message),)
-    return Rules(
-        settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems
-    )
+        return policy, [errors.warning(UNCHECKED_RULES, message, hint=hint)]
+    message = "`policy: both`: the base has no evaluation files, so head's rules apply"
+    return policy, [errors.warning(UNKNOWN_RULES, message)] if is_both else []
 
 
 def _both_rules(
     head_settings: Settings,
-    settings: Settings,
+    head_policy: Policy,
     suites: Suites,
-    base_project: BaseProject,
+    base_settings: Settings | None,
     rules: BaseRules,
     *,
-    context: Context | None,
-) -> Rules:
-    """The rules of both books: the change's, and the base's if the change edits a rule that
-    decides. If both decide, each starts with half of the money."""
-    base_settings = base_project.settings
-    both_decide = baseline_base.both_decide(head_settings, base_settings)
-    if context is not None and base_settings is not None:
-        suites += _dropped(head_settings, base_settings, suites, rules, environ=context.environ)
-    head_keys = {suite.key for suite in suites}
-    base_suites = {suite.key: suite for suite in rules.suites if suite.key in head_keys}
-    suites = _with_lost_unmeasured(suites, base_suites)
-    policy, severity_notices = _with_severity(
-        load.policy_of(settings, suites), rules.policy, base_suites
+    both_decide: bool,
+) -> tuple[Suites, list[RuleBook], Edits]:
+    """The suites with the criteria of both books; the change's book, and the base's if the change
+    edits a rule that decides; and the edits. If both decide, each starts with half of the money."""
+    keys = {suite.key for suite in suites}
+    base_suites = {suite.key: suite for suite in rules.suites if suite.key in keys}
+    file_edits = [*_file_edits(base_settings, head_settings, (*rules.suites, *suites))]
+    metric_files = _metric_files(suites, head_settings.root)
+    are_metrics_edited = any(edit.subject in metric_files for edit in file_edits)
+    policy, base_policy = _policy_pair(
+        head_policy, suites, base_settings or head_settings, rules, base_suites
     )
-    policy = _blocking_on_broken(policy, suites, rules)
-    new_suites = [suite for suite in suites if suite.key not in base_suites]
-    new_policy = load.policy_of(base_settings or settings, new_suites)
+    edits = [*_policy_edits(base_policy, policy, keys)]
+    common_suites = []
+    base_criteria: dict[str, tuple[CriterionUse, ...]] = {}
+    unasked: list[str] = []
+    for suite in suites:
+        base_suite = base_suites.get(suite.key)
+        if (
+            base_suite is None
+            or suite.problem
+            or suite.key in rules.unruled
+            or any(use.is_of_ces for use in base_suite.criteria)
+        ):
+            common_suites.append(suite)
+            continue
+        base_uses = base_suite.criteria
+        uses, further_uses, unasked_names = _criteria_of_base(
+            base_uses, suite, both_decide=both_decide, are_metrics_edited=are_metrics_edited
+        )
+        unasked += unasked_names
+        common_suites.append(suite.with_criteria((*suite.criteria, *further_uses)))
+        suite_edits = [*_criterion_edits(base_uses, suite, are_metrics_edited=are_metrics_edited)]
+        if suite_edits:
+            base_criteria[suite.key] = tuple(uses)
+            edits += suite_edits
+    books = [RuleBook(policy=policy)]
+    if edits:
+        books.append(RuleBook(policy=base_policy, criteria=base_criteria))
+    shares = len(books) if both_decide else 1
+    return (
+        tuple(common_suites),
+        [book.divided(shares) for book in books],
+        Edits(
+            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)), unasked=tuple(unasked)
+        ),
+    )
+
+
+def _policy_pair(
+    head_policy: Policy,
+    suites: Suites,
+    base_settings: Settings,
+    rules: BaseRules,
+    base_suites: Mapping[str, Suite],
+) -> tuple[Policy, Policy]:
+    """The policies of the change's book and of the base's. Severity is the base's for each of its
+    suites; what ends the job is the same in both. New suites have the rules of each evalgate.yml.
+
+    If head broke a file that the base can measure, unmeasured results block: a `fail-on` without
+    them is meant for outages. An empty `fail-on` remains empty."""
+    base_advisory = rules.policy.advisory & base_suites.keys()
+    advisory = (head_policy.advisory - base_suites.keys()) | base_advisory
+    fail_on = head_policy.fail_on
+    broken_keys = {suite.key for suite in suites if suite.problem or suite.agent.is_absent}
+    broken_keys -= advisory | rules.unruled
+    is_broken = any(
+        suite.cases and suite.key in broken_keys and not baseline_base.is_unknown(suite.agent)
+        for suite in rules.suites
+    )
+    if fail_on and is_broken:
+        fail_on |= {FailOn.NOT_MEASURED}
+    new_policy = load.policy_of(
+        base_settings, [suite for suite in suites if suite.key not in base_suites]
+    )
     base_policy = replace(
         rules.policy,
         suite_pass_rate={**rules.policy.suite_pass_rate, **new_policy.suite_pass_rate},
         advisory=rules.policy.advisory | new_policy.advisory,
-        fail_on=policy.fail_on,
-        deviations=policy.deviations,
+        fail_on=fail_on,
+        deviations=head_policy.deviations,
     )
-    file_edits = tuple(_file_edits(base_settings, head_settings, (*rules.suites, *suites)))
-    metric_files = _metric_files(suites, head_settings.root)
-    common = _CommonCriteria(
-        suites,
-        base_suites,
-        rules,
-        both_decide=both_decide,
-        are_metrics_edited=any(edit.subject in metric_files for edit in file_edits),
-    )
-    decisive_edits = (*_policy_edits(base_policy, policy, head_keys), *common.edits)
-    books = [RuleBook(policy=policy)]
-    books += [RuleBook(policy=base_policy, criteria=common.criteria)] if decisive_edits else []
-    return Rules(
-        settings=settings,
-        suites=common.suites,
-        # if both decide, each has a share of the money
-        books=tuple(book.divided(len(books) if both_decide else 1) for book in books),
-        edits=Edits(
-            edits=(*decisive_edits, *file_edits, *_case_edits(rules.suites, suites)),
-            unasked=tuple(common.unasked),
-        ),
-        both_decide=both_decide,
-        problems=(*severity_notices, *_unreadable_rules(rules, both_decide=both_decide)),
-    )
+    return replace(head_policy, advisory=advisory, fail_on=fail_on), base_policy
 
 
-def _with_base_code(suites: Suites, rules: Rules, base: Base, compared: Base) -> Suites:
+def _with_base_code(
+    suites: Suites, edits: Edits, base: Base, compared: Base, *, root: Path
+) -> Suites:
     """The suites, with the base's commit at custom metrics: the base's code scores both sides, in
-    the base's environment. If the change edits a metric, also with the digest of its files: they
-    replace the base's. See `in_force`."""
-    base_suites = base.project.suites
+    the base's environment. If the change edits a metric, also with the digest of its files in
+    `root`: they replace the base's. See `in_force`."""
     is_base = compared.root is not None and compared.origin.commit == base.origin.commit
-    if not is_base or base.project.rules is None:
+    has_metric = any(use.code for suite in suites for use in suite.criteria)
+    if not (is_base and has_metric) or base.project.rules is None:
         return suites
-    root = rules.settings.root
+    base_suites = base.project.suites
     metric_files = _metric_files(suites, root)
-    is_edited = any(edit.subject in metric_files for edit in rules.edits.edits)
-    edited_digest = _digest_of_files(root, room_files(suites, root))
+    is_edited = any(edit.subject in metric_files for edit in edits.edits)
+    commit = base.origin.commit
+    edited_commit = f"{commit}+{_digest_of_files(root, room_files(suites, root))[:16]}"
 
-    def with_commit(use: CriterionUse, suite: Suite) -> CriterionUse:
-        base_suite = base_suites.get(suite.key)
+    def measured(use: CriterionUse, base_suite: Suite | None) -> CriterionUse:
         base_uses = base_suite.criteria if base_suite else ()
         is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
-        digest = "" if is_same else f"+{edited_digest[:16]}"
-        return replace(use, code_commit=f"{base.origin.commit}{digest}") if use.code else use
+        return replace(use, code_commit=commit if is_same else edited_commit)
 
     return tuple(
-        suite.with_criteria(with_commit(use, suite) for use in suite.criteria) for suite in suites
+        suite.with_criteria(
+            measured(use, base_suites.get(suite.key)) if use.code else use for use in suite.criteria
+        )
+        for suite in suites
     )
 
 
@@ -311,105 +370,77 @@ def _lost_suite(base_suite: Suite) -> Suite:
     )
 
 
-def _with_lost_unmeasured(suites: Iterable[Suite], base_suites: Mapping[str, Suite]) -> Suites:
+def _without_lost(suites: Suites, rules: BaseRules) -> Suites:
     """The suites. A suite is not measured if its file holds another CES evaluation than on the
     base: its name is its identity."""
-
-    def is_lost(suite: Suite) -> bool:
-        base_suite = base_suites.get(suite.key)
-        if base_suite is None or not base_suite.is_of_ces or suite.problem:
-            return False
-        ids = {case.case_id for case in suite.cases}
-        return len(base_suite.cases) == 1 and base_suite.cases[0].case_id not in ids
-
+    evaluations = {
+        suite.key: suite for suite in rules.suites if suite.is_of_ces and len(suite.cases) == 1
+    }
+    lost_keys = {
+        suite.key
+        for suite in suites
+        if suite.key in evaluations
+        and not suite.problem
+        and evaluations[suite.key].cases[0].case_id not in {case.case_id for case in suite.cases}
+    }
     return tuple(
-        _lost_suite(base_suites[suite.key]) if is_lost(suite) else suite for suite in suites
+        _lost_suite(evaluations[suite.key]) if suite.key in lost_keys else suite for suite in suites
     )
 
 
-def _with_severity(
-    policy: Policy, base: Policy, base_suites: Mapping[str, Suite]
-) -> tuple[Policy, list[Problem]]:
-    """The policy with the base's severity for each of the base's suites, and a notice for each
-    suite that the change sets differently."""
-    advisory = base.advisory & base_suites.keys()
-    head_advisory = policy.advisory & base_suites.keys()
-    notices = [
-        errors.note(
-            SEVERITY_OF_BASE,
-            f"`severity` of {key}: the base's counts ({SEVERITY_WORDS[key in advisory]}), not this change's "
-            f"({SEVERITY_WORDS[key in head_advisory]})",
-            hint=HINT,
-        )
-        for key in sorted(head_advisory ^ advisory)
-    ]
-    return replace(policy, advisory=(policy.advisory - head_advisory) | advisory), notices
-
-
-class _CommonCriteria:
-    """The criteria of both books. `suites`: head's suites and the criteria that only the base has,
-    which decide only in its book. `criteria`: the base's book, if it differs. `edits`: the
-    differences. `unasked`: judged criteria of the base that are skipped, because its book does not
-    decide."""
-
-    def __init__(
-        self,
-        suites: Iterable[Suite],
-        base_suites: Mapping[str, Suite],
-        rules: BaseRules,
-        *,
-        both_decide: bool,
-        are_metrics_edited: bool,
-    ) -> None:
-        self._both_decide = both_decide
-        self._are_metrics_edited = are_metrics_edited
-        self.edits: list[GateEdit] = []
-        self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
-        self.unasked: list[str] = []
-        comparable = {
-            key: suite.criteria
-            for key, suite in base_suites.items()
-            if key not in rules.unruled and not any(use.is_of_ces for use in suite.criteria)
-        }
-        self.suites = tuple(
-            suite
-            if suite.problem or suite.key not in comparable
-            else self._with_base(suite, comparable[suite.key])
-            for suite in suites
-        )
-
-    def _with_base(self, suite: Suite, base_criteria: Sequence[CriterionUse]) -> Suite:
-        """Head's suite, with the criteria that only the base has as informational ones."""
-        head_uses = {use.name: use for use in suite.criteria}
-        book = []
-        informational_criteria = []
-        for use in base_criteria:
-            head_use = head_uses.get(use.name)
-            # judges are ignored, because they are asked once
-            is_edited = use.code is not None and self._are_metrics_edited
-            if head_use is not None and _has_same_options(use, head_use) and not is_edited:
-                rule = {name: getattr(use, name) for name in RULE_FIELDS}
-                book.append(replace(head_use, **rule))
-            elif use.informational:
-                continue
-            elif use.is_judged and not self._both_decide:
-                self.unasked.append(f"`{use.name}` in {suite.key}")
-            else:
-                name = use.name if head_use is None else BASE_NAME.format(use.name)
-                base_use = replace(use, name=name, metric=use.metric or use.name)
-                book.append(base_use)
-                informational_criteria.append(replace(base_use, threshold=None, informational=True))
-        edits = [
-            *_criterion_edits(base_criteria, suite, are_metrics_edited=self._are_metrics_edited)
-        ]
-        if edits:
-            self.criteria[suite.key] = tuple(book)
-            self.edits += edits
-        return suite.with_criteria((*suite.criteria, *informational_criteria))
+def _severity_notices(policy: Policy, suites: Suites, rules: BaseRules) -> Iterator[Problem]:
+    """A notice for each of the base's suites whose severity the change sets differently. `policy`:
+    the change's."""
+    advisory = rules.policy.advisory
+    base_keys = {suite.key for suite in rules.suites}
+    for key in sorted(suite.key for suite in suites if suite.key in base_keys):
+        severities = [SEVERITY_WORDS[key in keys] for keys in (advisory, policy.advisory)]
+        if len(set(severities)) > 1:
+            message = f"`severity` of {key}: the base's counts ({severities[0]}), not this change's ({severities[1]})"
+            yield errors.note(SEVERITY_OF_BASE, message, hint=HINT)
 
 
 RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
 """Fields of a criterion that decide on its scores."""
+
+
+def _criteria_of_base(
+    base_criteria: Iterable[CriterionUse],
+    suite: Suite,
+    *,
+    both_decide: bool,
+    are_metrics_edited: bool,
+) -> tuple[list[CriterionUse], list[CriterionUse], list[str]]:
+    """The criteria of the base's book, which decide by head's scores if both criteria measure the
+    same; the further ones that are scored only for it, informational for head's book; and the names
+    of judged criteria that are skipped because the base's book does not decide."""
+    head_uses = {use.name: use for use in suite.criteria}
+    uses = []
+    further_uses = []
+    unasked_names = []
+    for use in base_criteria:
+        head_use = head_uses.get(use.name)
+        is_edited = use.code is not None and are_metrics_edited
+        # judges are ignored, because they are asked once
+        is_same = head_use is not None and _has_same_options(use, head_use) and not is_edited
+        if head_use is not None and is_same:
+            scored_use = head_use
+        elif use.informational:
+            continue
+        elif use.is_judged and not both_decide:
+            unasked_names.append(f"`{use.name}` in {suite.key}")
+            continue
+        else:
+            scored_use = replace(
+                use,
+                name=use.name if head_use is None else BASE_NAME.format(use.name),
+                metric=use.metric or use.name,
+                threshold=None,
+                informational=True,
+            )
+            further_uses.append(scored_use)
+        uses.append(replace(scored_use, **{name: getattr(use, name) for name in RULE_FIELDS}))
+    return uses, further_uses, unasked_names
 
 
 def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
@@ -419,21 +450,6 @@ def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
 
 def _options(use: CriterionUse) -> dict[str, object]:
     return without(use.options, ("judge_model_options", "judge"))
-
-
-def _blocking_on_broken(policy: Policy, suites: Suites, rules: BaseRules) -> Policy:
-    """The policy; if head broke a file that the base can measure, unmeasured results block. A
-    `fail-on` without them is meant for outages. An empty `fail-on` remains empty."""
-    broken_keys = {
-        suite.key for suite in suites if suite.problem or suite.agent.is_absent
-    } - policy.advisory
-    is_broken = any(
-        suite.cases
-        and suite.key in broken_keys - rules.unruled
-        and not baseline_base.is_unknown(suite.agent)
-        for suite in rules.suites
-    )
-    return policy.blocking() if policy.fail_on and is_broken else policy
 
 
 def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
@@ -649,7 +665,15 @@ def _file_edits(
                 lines=tuple(diff_lines[:MAX_DIFF_LINES]),
                 place=Place(name),
             )
-    yield from _recording_edits(suites, base, head)
+    for use in {suite.agent.key: suite.agent for suite in suites}.values():
+        # recordings that replace an agent: nobody but the change's author confirms them
+        base_digest, head_digest = (
+            _digest_of_files(settings.root, _recording_files(use, settings.root))[:8]
+            for settings in (base, head)
+        )
+        if base_digest != head_digest:
+            subject = f"recordings of {use.options.get('path') or 'the agent'}"
+            yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
 
 
 def _measuring_files(settings: Settings, suites: Iterable[Suite]) -> Iterator[str]:
@@ -699,19 +723,6 @@ def _digest_of_files(root: Path, names: Iterable[str]) -> str:
     return fingerprints.digest([(name, _file_text(root, name)) for name in sorted(names)])
 
 
-def _recording_edits(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
-    """Edited recordings that replace an agent. Nobody but the change's author confirms them."""
-    uses = {suite.agent.key: suite.agent for suite in suites}
-    for use in uses.values():
-        base_digest, head_digest = (
-            _digest_of_files(settings.root, _recording_files(use, settings.root))[:8]
-            for settings in (base, head)
-        )
-        if base_digest != head_digest:
-            subject = f"recordings of {use.options.get('path') or 'the agent'}"
-            yield GateEdit(kind=EditKind.FILE, subject=subject, base=base_digest, head=head_digest)
-
-
 def _recording_files(use: AgentUse, root: Path) -> Iterable[str]:
     """The files that replace an agent; none if it is asked."""
     if use.driver not in agents.DRIVERS or agents.is_asked(use):
@@ -755,7 +766,7 @@ def _metric_files(suites: Iterable[Suite], root: Path) -> frozenset[str]:
     return frozenset(
         path.relative_to(root).as_posix()
         for suite in suites
-        for module in {(use.code or "").rpartition(".")[0] for use in suite.criteria}
+        for module in {use.code.rpartition(".")[0] for use in suite.criteria if use.code}
         for path in _files_beside(root, module, suite.agent)
     )
 
@@ -1006,30 +1017,24 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
     for use in suite.criteria:
         judge = use.options.get("judge_model_options")
         if isinstance(judge, Mapping):
-            base_use = base_uses.get(use.name)
-            base_config = _config_of(base_use) if base_use else _rule_config(gate_file.judge, use)
+            if base_use := base_uses.get(use.name):
+                base_config = _config_of(base_use)
+            else:  # as the base's evalgate.yml has it for criteria of this name
+                rule = gate_file.judge.criteria.get(use.name, JudgeOptionsRule())
+                base_config = {**(gate_file.judge.config or {}), **(rule.config or {})}
             config = settle(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
             if config != _config_of(use):
-                options = {
-                    **use.options,
-                    "judge_model_options": {**judge, "judge_model_config": config},
-                }
-                use = replace(use, options=options)  # noqa: PLW2901 - the same criterion
+                judge = {**judge, "judge_model_config": config}
+                use = replace(use, options={**use.options, "judge_model_options": judge})  # noqa: PLW2901 - the same criterion
         criteria.append(use)
     simulator = suite.simulator
     if simulator.config is not None:
         base_simulator = base_suite.simulator if base_suite else SimulatorUse()
         base_config = base_simulator.config or gate_file.simulator.config or {}
         subject = f"the simulated users of {suite.key}"
-        config = settle(simulator.config, base_config, subject, simulator.place)
+        config = settle(simulator.config, base_config, subject, suite.simulator_place)
         simulator = replace(simulator, config=config)
     return suite.with_criteria(criteria, simulator)
-
-
-def _rule_config(judge: JudgeRule, use: CriterionUse) -> Json:
-    """The configuration in the base's evalgate.yml of a criterion that the base does not have."""
-    rule = judge.criteria.get(use.name, JudgeOptionsRule())
-    return {**(judge.config or {}), **(rule.config or {})}
 
 
 def _config_of(use: CriterionUse) -> Json:

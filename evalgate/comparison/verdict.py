@@ -1,5 +1,5 @@
 """The verdict: is head good enough, and is it worse than the base? Its words:
-`reports.sentences`."""
+`reports.wording`."""
 
 from __future__ import annotations
 

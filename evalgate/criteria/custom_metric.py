@@ -33,8 +33,8 @@ def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None
     another direction of better. If the driver runs no metrics, there is no score."""
     if run_metric is None:
         return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
-    takes_instance = use.options.get("takes") == "instance"
-    if takes_instance and "response" not in FORMATS[Dialect.AGENTS_CLI].instance(view):
+    dataset = FORMATS[Dialect.AGENTS_CLI]
+    if use.options.get("takes") == "instance" and "response" not in dataset.instance(view):
         return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
     code = use.code or ""
     score = run_metric(code, use, view)

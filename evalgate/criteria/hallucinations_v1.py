@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -112,9 +111,10 @@ def _together(
 
 @frozen_dataclass
 class AgentText:
-    """A text of the agent and its context. `turn` counts from 1."""
+    """A text of the agent and its context."""
 
     turn: int
+    """Counts from 1."""
     text: str
     context: Pieces
 
@@ -125,10 +125,9 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
     events = invocation.steps
     for number, event in enumerate(events if intermediate else ()):
         # sources of a built-in tool arrive with the text, so they are part of its context
-        known_events = (
-            *events[:number],
-            *((replace(event, content=None),) if event.grounding else ()),
-        )
+        known_events = [*events[:number]]
+        if event.grounding:
+            known_events.append(Event(author=event.author, grounding=event.grounding))
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
                 yield AgentText(

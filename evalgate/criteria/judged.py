@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from evalgate.judges.base import (
     ADK_MODEL,
     ADK_SAMPLES,
     JudgePanel,
+    JudgeRequest,
     Sample,
     SampledRequest,
     Vote,
@@ -183,19 +183,24 @@ def sampled(
     names = question.form.names
     read = parse or partial(prompting.read_votes, question)
     judge = ask.options.judge_model_options
+    request = partial(
+        question.request,
+        judge.judge_model,
+        judge.judge_model_config,
+        criterion=ask.criterion,
+        repeat=ask.repeat,
+    )
+
+    def again(sample: int, items: tuple[str, ...]) -> JudgeRequest:
+        missing_names = [names[item] for item in items] if len(items) < len(names) else ()
+        return request(sample=sample, prompt=prompting.remind(question, missing_names))
+
+    count = judge.num_samples if num_samples is None else num_samples
     return SampledRequest(
-        request=question.request(
-            judge.judge_model,
-            judge.judge_model_config,
-            criterion=ask.criterion,
-            repeat=ask.repeat,
-        ),
+        requests=tuple(request(sample=sample) for sample in range(count)),
         parse=lambda reply: read(reply.text),
         items=tuple(names),
-        num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=lambda items: prompting.remind(
-            question, [names[item] for item in items] if len(items) < len(names) else ()
-        ),
+        again=again,
         exhaustive=exhaustive or ask.options.exhaustive,
         deviations=ask.deviations,
     )
@@ -215,7 +220,7 @@ def finding_of(
         score=None if vote.passed is None else float(vote.passed),
         subject=subject,
         opinions=tuple(_opinion(sample, item) for sample in result.samples),
-        spared=0 if vote.passed is None else result.request.num_samples - len(result.samples),
+        spared=0 if vote.passed is None else len(result.request.requests) - len(result.samples),
     )
 
 
@@ -282,13 +287,14 @@ def lack_of(result: VoteResult, item: str = "") -> NotEvaluated | None:
 class JudgedTurn:
     """The result for one turn: its scores, or why one of them is unknown.
 
-    Without scores and lack, there was nothing to judge, and the turn is left out of the mean.
-    `dropped`: why a part of it has no score although others count, as in ADK."""
+    Without scores and lack, there was nothing to judge, and the turn is left out of the mean."""
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
     lack: NotEvaluated | None = None
+    """Why a score is unknown."""
     dropped: NotEvaluated | None = None
+    """Why a part of it has no score although others count, as in ADK."""
 
     @property
     def value(self) -> float | None:
@@ -302,12 +308,13 @@ def conclude(
     nothing: NotEvaluated,
     deviations: Deviations = OURS,
     mean: Callable[[Sequence[Any]], float] = turns.mean,
+    earlier_turns: int = 0,
 ) -> Grade:
     """The mean over all judged scores; unknown if any turn is unknown. `nothing`: the grade if
-    nothing was judged.
+    nothing was judged. `earlier_turns`: how many turns without a value come first.
 
     In ADK turns without a verdict are left out of the mean, which is unknown only if all are."""
-    values = tuple(turn.value for turn in judged_turns)
+    values = ((None,) * earlier_turns) + tuple(turn.value for turn in judged_turns)
     findings = tuple(finding for turn in judged_turns for finding in turn.findings)
     scores = [score for turn in judged_turns if turn.lack is None for score in turn.scores]
     lacking: Wording = ""
@@ -338,5 +345,6 @@ def conclude_conversation(
 ) -> Grade:
     """The grade of a whole conversation from one result: the last turn has its value, earlier turns
     have none."""
-    grade = conclude([judged_turn], nothing=nothing, deviations=deviations)
-    return replace(grade, turns=(*(None,) * (len(actual) - 1), *grade.turns))
+    return conclude(
+        [judged_turn], nothing=nothing, deviations=deviations, earlier_turns=len(actual) - 1
+    )

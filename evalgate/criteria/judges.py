@@ -24,7 +24,8 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-from evalgate.values import Environ, Log
+from evalgate.values import Environ, JsonObject, Log, grouped, member
+from .base import with_facts
 from .judged import JudgedOptions, Source, VertexOptions
 
 
@@ -43,24 +44,24 @@ def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> Crite
     except ValidationError:
         return use
     written_options = options.judge_model_options
-    model = written_options.judge_model
-    num_samples = written_options.num_samples
+    judge: JsonObject = {
+        "judge_model": written_options.judge_model,
+        "num_samples": written_options.num_samples,
+    }
     exhaustive = options.exhaustive
     config = dict(written_options.judge_model_config or {})
     for rule in (defaults, defaults.criteria.get(use.name, JudgeOptionsRule())):
-        model = model if rule.model is None else rule.model
-        num_samples = num_samples if rule.num_samples is None else rule.num_samples
+        given = {"judge_model": rule.model, "num_samples": rule.num_samples}
+        judge |= {name: value for name, value in given.items() if value is not None}
         exhaustive = exhaustive if rule.exhaustive is None else rule.exhaustive
         config |= rule.config or {}
-    judge = {
-        "judge_model": model,
-        "num_samples": num_samples,
-        **({"judge_model_config": config} if config else {}),
-    }
+    if config:
+        judge["judge_model_config"] = config
     # the service is always Google's own
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
-    return replace(
+    return with_facts(
         use,
+        spec,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
         endpoint=digest if by_service else _endpoint(defaults, digest),
     )
@@ -130,18 +131,24 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     ]
     models = dict.fromkeys(model for _, _, model in judge_uses)
     reasons = Clients(defaults=defaults, environment=environ).missing(models)
-    names: dict[tuple[Place, str, bool], dict[str, None]] = {}
-    for suite, use, model in judge_uses:
-        if model in reasons:
-            place = use.place or Place(suite.key)
-            is_optional = use.is_compared and Need.VERTEX in use.needs
-            names.setdefault((place, reasons[model], is_optional), {})[f"`{use.name}`"] = None
+    names_by_reason = grouped(
+        (
+            (
+                use.place or Place(suite.key),
+                reasons[model],
+                use.is_compared and Need.VERTEX in use.needs,
+            ),
+            f"`{use.name}`",
+        )
+        for suite, use, model in judge_uses
+        if model in reasons
+    )
     hint = "In a workflow, set variables in the step's `env`. Or use recorded replies "
     hint += "(evalgate.yml: `judge: {replay: FILE}`), or set `skip-judged`."
     problems = []
-    for (place, reason, is_optional), listed_names in names.items():
+    for (place, reason, is_optional), names in names_by_reason.items():
         report = errors.warning if is_optional else errors.error
-        message = f"{words.listed(listed_names)} can never be measured: {reason}"
+        message = f"{words.listed(dict.fromkeys(names))} can never be measured: {reason}"
         problems.append(report("credentials-missing", message, place, hint))
     return problems
 
@@ -203,9 +210,5 @@ def _model(use: CriterionUse) -> str | None:
         return None
     if Need.VERTEX in use.needs and use.options.get("judge") != "llm":
         return f"{judges_models.EVALUATION}/{use.name}"
-    options = use.options.get("judge_model_options")
-    return (
-        str(options["judge_model"])
-        if isinstance(options, dict) and "judge_model" in options
-        else None
-    )
+    model = member(use.options.get("judge_model_options"), "judge_model")
+    return None if model is None else str(model)

@@ -36,23 +36,14 @@ def grade(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
 
     ADK evaluates nothing if a turn has no rubric, and counts only the verdicts on the last turn's
     rubrics."""
-    unrecorded_turn = next(
-        (number for number, turn in enumerate(view.actual, start=1) if turn.events is None), None
-    )
-    if (
-        subject is Subject.TOOL_USE
-        and unrecorded_turn is not None
-        and ask.deviations.steps_unrecorded
-    ):
-        return not_evaluated(Reason.NOTHING_RECORDED, "tool_use_unrecorded", unrecorded_turn)
-    is_loose = ask.deviations.loose_rubrics
-    try:
-        rubrics_of_turns = [
-            _rubrics_of(view, [index], subject, ask, is_loose=is_loose)
-            for index in range(len(view.actual))
-        ]
-    except RubricsDiffer as error:
-        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
+    if subject is Subject.TOOL_USE and ask.deviations.steps_unrecorded:
+        for number, turn in enumerate(view.actual, start=1):
+            if turn.events is None:
+                return not_evaluated(Reason.NOTHING_RECORDED, "tool_use_unrecorded", number)
+    rubrics_of_turns = [
+        _rubrics_of(view, [index], subject, ask, is_loose=ask.deviations.loose_rubrics)
+        for index in range(len(view.actual))
+    ]
     no_rubric_grade = rubrics.no_rubrics(RUBRIC_TYPES[subject])
     if not (ask.deviations.turn_without_rubrics or all(rubrics_of_turns)):
         return no_rubric_grade
@@ -81,13 +72,9 @@ def grade_conversation(view: TrialView, *, ask: Inquiry) -> Grade:
     """The share of rubrics that the conversation meets, asked once at its end. The rubrics are
     those of every turn (in ADK of the last turn)."""
     subject = Subject.CONVERSATION
-    indexes = range(len(view.actual))
-    try:
-        conversation_rubrics = _rubrics_of(
-            view, indexes, subject, ask, is_loose=ask.deviations.own_rubrics
-        )
-    except RubricsDiffer as error:
-        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
+    conversation_rubrics = _rubrics_of(
+        view, range(len(view.actual)), subject, ask, is_loose=ask.deviations.own_rubrics
+    )
     return rubrics.grade_conversation(
         view.actual, conversation_rubrics, rubric_type=RUBRIC_TYPES[subject], ask=ask
     )
@@ -152,11 +139,18 @@ def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
     is_of_conversation = subject is Subject.CONVERSATION
     rule = grade_conversation if is_of_conversation else partial(grade, subject=subject)
+
+    def grade_or_refuse(view: TrialView, *, ask: Inquiry) -> Grade:
+        try:
+            return rule(view, ask=ask)
+        except RubricsDiffer as error:
+            return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
+
     return CriterionSpec(
         name=name,
         summary=summary,
         options=RubricOptions,
-        build=partial(judged.with_judge, rule=rule),
+        build=partial(judged.with_judge, rule=grade_or_refuse),
         needs=frozenset({Need.JUDGE, Need.RUBRICS}),
         verdicts=Verdicts(
             labels=rubrics.LABELS,

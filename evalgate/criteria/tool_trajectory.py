@@ -172,7 +172,14 @@ def _difference(
                     return Sentence("call_not_made", number, _call_text(expected_call), number - 1)
             return ""
         case MatchType.ANY_ORDER:
-            return _any_order(actual_calls, expected_calls, same_call)
+            choices = [
+                [place for place, call in enumerate(actual_calls) if same_call(call, expected_call)]
+                for expected_call in expected_calls
+            ]
+            place = json_match.first_without_partner(choices)
+            if place is None:
+                return ""
+            return Sentence("call_not_made", place + 1, _call_text(expected_calls[place]), 0)
 
 
 def _exact(
@@ -188,21 +195,6 @@ def _exact(
         ):
             return Sentence("call_differs", number, *map(_call_text, (expected_call, actual_call)))
     return ""
-
-
-def _any_order(
-    actual: Sequence[ToolCall], expected: Sequence[ToolCall], same_call: SameCall
-) -> Wording:
-    choices = [
-        [place for place, actual_call in enumerate(actual) if same_call(actual_call, expected_call)]
-        for expected_call in expected
-    ]
-    missing_place = json_match.first_without_partner(choices)
-    return (
-        ""
-        if missing_place is None
-        else Sentence("call_not_made", missing_place + 1, _call_text(expected[missing_place]), 0)
-    )
 
 
 def _without_extras(

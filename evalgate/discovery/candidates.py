@@ -74,7 +74,7 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     """The agents for a first case, the likeliest first: the one that a run would use; else agents
     of ADK, agents of other frameworks, programs that ask one, and functions that answer, or else
     programs that talk at the terminal. Those whose framework is not among their requirements come
-    later, those below examples and tests last."""
+    later, those below examples and tests last. Raises ConfigError if there is none."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     suite = suite_of(discovery_agents.UNKNOWN, settings)
     uses_by_key, _ = discovery_agents.choose_agents(
@@ -106,6 +106,9 @@ def find_agents(settings: Settings) -> list[AgentUse]:
     uses[LIKELIEST:LIKELIEST] = [
         use for use in programs if use.options not in known_options and _is_below(use, settings)
     ]
+    if not uses:
+        hint = "Name it: --agent adk:FOLDER, --agent python:MODULE:FUNCTION, or another driver (docs/agents)."
+        raise ConfigError("no agent was found", hint=hint)
     return sorted(
         uses,
         key=lambda use: (
@@ -146,12 +149,6 @@ def _is_below(use: AgentUse, settings: Settings) -> bool:
     file = (settings.root / place_of(use)).resolve()
     places = [(settings.root / path).resolve() for path in settings.paths]
     return not places or any(file.is_relative_to(place) for place in places)
-
-
-def no_agent() -> ConfigError:
-    """The error if no agent was found."""
-    hint = "Name it: --agent adk:FOLDER, --agent python:MODULE:FUNCTION, or another driver (docs/agents)."
-    return ConfigError("no agent was found", hint=hint)
 
 
 # --- agents that modules make or ask --------------------------------------------------------------

@@ -265,15 +265,17 @@ EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
 _YAML = (".yaml", ".yml")
 
 
-Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None]
-"""The criteria of one place, and the simulated user that it describes."""
+Found: TypeAlias = tuple[tuple[CriterionUse, ...], SimulatorUse | None, Place | None]
+"""The criteria of one place, and the simulated user that it describes, with its own place."""
 
 
 class CriteriaFinder:
-    """Finds the criteria of each suite. Reads each config once, and reports its problems once."""
+    """Finds the criteria of each suite. Reads each config once, and reports its problems once.
+    `datasets`: the keys of suites that are agents-cli's."""
 
-    def __init__(self, tree: Tree, settings: Settings) -> None:
+    def __init__(self, tree: Tree, settings: Settings, datasets: Collection[str]) -> None:
         self.tree = tree
+        self._datasets = datasets
         self.problems: list[Problem] = []
         self._settings = settings
         self._gate_file = settings.locate().file
@@ -285,19 +287,17 @@ class CriteriaFinder:
         self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
 
     def criteria_of(
-        self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The criteria of a suite, their source, and the simulated user of that source. In order of
-        priority: `criteria`, the gate file, a file beside, a file above, the defaults.
-        Informational criteria come last."""
-        (uses, simulator), origin, file = self._first(key, cases, is_dataset=is_dataset)
+        self, key: str, cases: Sequence[Case]
+    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse, Place | None]:
+        """The criteria of a suite, their source, and the simulated user of that source, with its
+        place. In order of priority: `criteria`, the gate file, a file beside, a file above, the
+        defaults. Informational criteria come last."""
+        (uses, simulator, place), origin, file = self._first(key, cases)
         all_uses = (*uses, *informational_uses(beside=uses))
         source = CriteriaSource(origin=origin, file=file)
-        return all_uses, source, simulator or SimulatorUse()
+        return all_uses, source, simulator or SimulatorUse(), place
 
-    def _first(
-        self, key: str, cases: Sequence[Case], *, is_dataset: bool
-    ) -> tuple[Found, ConfigOrigin, str]:
+    def _first(self, key: str, cases: Sequence[Case]) -> tuple[Found, ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
             criteria_path = root / self._settings.criteria
@@ -319,19 +319,19 @@ class CriteriaFinder:
         ]
         index, rule = rules[-1] if rules else (-1, None)
         if rule is not None and rule.criteria is not None:
-            config_path = self._nearest(key, is_dataset=is_dataset) if is_dataset else None
+            config_path = self._nearest(key) if key in self._datasets else None
             found = self._of_rule(rule.criteria, index, config_path or "")
             return found, ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return found, ConfigOrigin.EXPLICIT, rule.config
-        config_path = self._nearest(key, is_dataset=is_dataset)
+        config_path = self._nearest(key)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent
             origin = ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE
             return self._of_file(config_path), origin, config_path
-        return (self._defaults(cases), None), ConfigOrigin.DEFAULTS, ""
+        return (self._defaults(cases), None, None), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
         """ADK's defaults, each for the cases to which it applies; for scenarios another criterion.
@@ -349,7 +349,7 @@ class CriteriaFinder:
         uses, _ = check(use for use in defaults if use.name in CRITERIA)
         return uses
 
-    def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
+    def _nearest(self, key: str) -> str | None:
         """The config of the nearest folder that has one: test_config.json, agents-cli's config for
         a dataset, eval_config.json, then the only other file with ADK's criteria."""
         for folder in PurePosixPath(key).parents:
@@ -358,7 +358,8 @@ class CriteriaFinder:
             }
             if ADK_CONFIG in paths:
                 return paths[ADK_CONFIG]
-            configs = (paths[name] for name in YAML_CONFIGS if is_dataset and name in paths)
+            yaml_names = YAML_CONFIGS if key in self._datasets else ()
+            configs = (paths[name] for name in yaml_names if name in paths)
             if config_path := next((path for path in configs if not self._is_foreign(path)), None):
                 return config_path
             alike = [path for path in paths.values() if path != key and self._holds_criteria(path)]
@@ -414,7 +415,7 @@ class CriteriaFinder:
         if path not in self._found:
             text = plain.decode((read or self.tree.read)(path), file=path)
             if isinstance(text, Problem):
-                self._found[path] = ((), None)
+                self._found[path] = ((), None, None)
                 self.problems.append(
                     errors.error(text.code, text.message, text.place, text.hint or named_by)
                 )
@@ -437,7 +438,7 @@ class CriteriaFinder:
             reading = formats.parse_criteria(
                 text, file=self._gate_file, locate=lambda path: locate(*path)
             )
-            metrics_of_config, _ = self._of_file(config) if config.endswith(_YAML) else ((), None)
+            metrics_of_config = self._of_file(config)[0] if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in metrics_of_config}
             uses = (
                 replace(metrics[use.name], threshold=use.threshold, place=use.place)
@@ -452,12 +453,12 @@ class CriteriaFinder:
         return self._found[name]
 
     def _check(self, reading: CriteriaReading, place: Place) -> Found:
-        """The checked criteria of a reading, and its simulated user."""
+        """The checked criteria of a reading, and its simulated user with its place."""
         uses, problems = check(
             reading.criteria, is_compared=reading.is_compared, metrics=reading.metrics
         )
         self.problems += [*reading.problems, *problems]
-        found = (uses, reading.simulator)
+        found = (uses, reading.simulator, reading.simulator_place)
         if errors_in(reading.problems):
             return found
         if not uses:

@@ -263,7 +263,7 @@ class Discovery:
     def find_suites(self) -> None:
         """Find the criteria and agents of the sets."""
         tree = self.tree
-        finder = CriteriaFinder(tree, self._settings)
+        finder = CriteriaFinder(tree, self._settings, self._datasets)
         # files that cannot be read: their configs may be wrong too, and everything is reported at
         # once; of libraries, those that an error prevents from running
         empty_set = EvalSet(eval_set_id="", cases=())
@@ -308,10 +308,7 @@ class Discovery:
         agents_by_key = {
             key: agents.with_defaults(use, self._settings) for key, use in uses.items()
         }
-        scoring_by_key = {
-            key: finder.criteria_of(key, sets[key].cases, is_dataset=key in self._datasets)
-            for key in sorted(sets)
-        }
+        scoring_by_key = {key: finder.criteria_of(key, sets[key].cases) for key in sorted(sets)}
         for library in self.libraries:
             for key in filter(library.holds_cases, library_sets):
                 named_uses = library.criteria_of(library_sets[key].cases, agents_by_key[key])
@@ -320,6 +317,7 @@ class Discovery:
                     (*deciding_uses, *criteria.informational_uses(beside=deciding_uses)),
                     CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
                     SimulatorUse(max_turns=None),
+                    None,
                 )
         suites = (
             Suite(
@@ -329,8 +327,9 @@ class Discovery:
                 criteria_source=source,
                 agent=agents_by_key[key],
                 simulator=simulator,
+                simulator_place=place,
             )
-            for key, (criterion_uses, source, simulator) in scoring_by_key.items()
+            for key, (criterion_uses, source, simulator, place) in scoring_by_key.items()
         )
         return tuple(suites), problems
 

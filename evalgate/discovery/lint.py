@@ -17,7 +17,6 @@ from evalgate.model import (
     CriterionUse,
     Invocation,
     Need,
-    SimulatorUse,
     Suite,
     turns as model_turns,
 )
@@ -35,7 +34,7 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     )
 
 
-def _place_of(suite: Suite, part: Case | CriterionUse | SimulatorUse) -> Place:
+def _place_of(suite: Suite, part: Case | CriterionUse) -> Place:
     """The place of a part of a suite, else of its file."""
     return part.place or Place(suite.key)
 
@@ -341,7 +340,7 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             "bad-instructions",
             f"the custom instructions never use `{{{{ persona }}}}`, and {_case_names(persona_cases)} "
             f"{'has' if len(persona_cases) == 1 else 'have'} a persona",
-            _place_of(suite, suite.simulator),
+            suite.simulator_place or Place(suite.key),
             "ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
     for use in _uses_with(suite, Need.SCENARIO):

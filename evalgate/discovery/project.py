@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from evalgate import agents, errors
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem, Severity, errors_in

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any
 
@@ -46,9 +45,10 @@ from evalgate.values import JsonObject, frozen_dataclass
 
 @frozen_dataclass
 class StepEvent(Event):
-    """An event from an agent. `final`: its text may be the answer."""
+    """An event from an agent."""
 
     final: bool = False
+    """True if its text may be the answer."""
 
 
 def turn_of_steps(user_content: Content, events: Sequence[StepEvent], **fields: Any) -> Invocation:
@@ -472,20 +472,12 @@ class SessionInputWire(Wire):
 
     def to_model(self) -> SessionInput:
         """The initial session of a case."""
-        if not self.state:
-            return _session_from(self.app_name, self.user_id, self.session_id)
         return SessionInput(
             app_name=intern(self.app_name),
             user_id=intern(self.user_id),
             session_id=self.session_id,
             state=self.state,
         )
-
-
-@lru_cache(maxsize=256)
-def _session_from(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
-    """One shared value for equal sessions: most cases of a file start from the same one."""
-    return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
 
 
 class PersonaWire(Wire):

@@ -27,12 +27,13 @@ from .kind import CriteriaReading
 
 
 class SearchedTree(Protocol):
-    """A checkout after its walk; paths are POSIX and relative to `root`. `other_json`,
-    `other_yaml`: files whose names are not those of evaluation files or criteria."""
+    """A checkout after its walk; paths are POSIX and relative to `root`."""
 
     root: Path
     other_json: list[str]
+    """Files whose names are not those of evaluation files or criteria."""
     other_yaml: list[str]
+    """The same in YAML."""
 
     def is_excluded(self, path: str) -> bool:
         """True if the user excludes a path (`exclude`)."""
@@ -42,10 +43,10 @@ class SearchedTree(Protocol):
 
 
 class FormatFiles(ABC):
-    """The chosen evaluation files of one format in a checkout. `noun`: what one evaluation of the
-    format is called."""
+    """The chosen evaluation files of one format in a checkout."""
 
     noun: ClassVar[str]
+    """What one evaluation of the format is called."""
     problems: tuple[Problem, ...] = ()
 
     @abstractmethod
@@ -109,12 +110,13 @@ class Format:
 
     # --- cases and metrics in files of a dialect with the row's name (`kind.Dialect`) ---
 
-    def read_case(
-        self, raw: Any, spot: Spot, *, place: Place | None = None, recorded: bool = False
-    ) -> Case | None:
-        """The case at `spot`; None, with a problem, if it is invalid.
+    def read_case(self, raw: Any, spot: Spot, *, place: Place | None = None) -> Case | None:
+        """The case at `spot`; None, with a problem, if it is invalid. An element of a flat list is
+        a case without an id."""
+        return None
 
-        `recorded`: read the agent's recorded answer instead of the expected one."""
+    def read_recorded_case(self, raw: Any, spot: Spot) -> Case | None:
+        """The same with the agent's recorded answer instead of the expected one."""
         return None
 
     def read_criteria(

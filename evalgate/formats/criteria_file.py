@@ -50,8 +50,8 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
             free_names = [name for name in SimulatorWire.model_fields if name not in field_names]
-            hint = words.suggest(key, free_names)
-            hint = hint or f"known: {', '.join(SimulatorWire.model_fields)}"
+            known_names = ", ".join(SimulatorWire.model_fields)
+            hint = words.suggest(key, free_names) or f"known: {known_names}"
             spot.at(key).warning("unknown-key", f"unknown key `{key}` in a simulated user", hint)
     wire = spot.validated(SimulatorWire, raw)
     if wire is None:
@@ -67,7 +67,6 @@ def parse_simulator(raw: Any, spot: Spot) -> SimulatorUse | None:
         custom_instructions=wire.custom_instructions,
         include_function_calls=wire.include_function_calls,
         stop_signal=wire.stop_signal,
-        place=spot.place,
     )
 
 
@@ -151,6 +150,7 @@ def parse_criteria(
     return CriteriaReading(
         criteria=uses,
         simulator=simulator,
+        simulator_place=spot.at(key).place if simulator else None,
         problems=problems.all(),
         metrics=frozenset(custom if isinstance(custom, dict) else ()),
     )
@@ -177,7 +177,8 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
         return None
     if not isinstance(document, dict):
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
-        message = json_source.expected("an object with `criteria`", document)
+        kind = "a list" if isinstance(document, list) else described(document)
+        message = f"expected an object with `criteria`, found {kind}"
         spot.error("not-a-config", message, hint)
         return None
     deep_keys = [

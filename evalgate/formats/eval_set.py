@@ -1,23 +1,18 @@
-"""Evaluation files of all dialects: ADK's evaluation sets, agents-cli's datasets, and ADK's two old
-list formats, which can be migrated."""
+"""Evaluation files of all dialects: ADK's evaluation sets, and cases that rows of FORMATS read."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from posixpath import basename
 from typing import Any
 
-from pydantic import ValidationError
-
-from evalgate.errors import ConfigError, Place
-from evalgate.model import Case, EvalSet, Invocation
+from evalgate.errors import Place
+from evalgate.model import Case, EvalSet
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
 from evalgate.values import JsonObject
-from . import adk_shapes, json_source, repair
-from .adk_shapes import EvalCaseWire, InvocationWire
+from . import json_source, repair
 from .base import FORMATS
 from .json_source import Path, Problems, Spot, described
 from .kind import CASE_IDS, Dialect, EvalSetReading, describe_keys, is_dataset_case
@@ -40,7 +35,8 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
     elif isinstance(value, list):
         eval_set = _of_list(cases, spot)
     elif not spot.is_broken:
-        spot.error("not-an-eval-set", json_source.expected("an evaluation set (an object)", value))
+        message = f"expected an evaluation set (an object), found {described(value)}"
+        spot.error("not-an-eval-set", message)
     return EvalSetReading(
         eval_set=None if spot.is_broken else eval_set,
         problems=spot.problems.all(),
@@ -50,12 +46,11 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
 
 class _Cases:
     """Collects the cases of a file while its elements are read: those of `eval_cases`, or of a list
-    at the top. `turns`: the elements of a flat list, which is a single case."""
+    at the top."""
 
     def __init__(self, problems: Problems) -> None:
         self.dialect = Dialect.UNKNOWN
         self.cases: list[Case] = []
-        self.turns: list[Invocation] = []
         self.place: Place | None = None
         self._problems = problems
         self._by_id: dict[str, Case] = {}
@@ -65,34 +60,30 @@ class _Cases:
         """Read the element at `path`; the first one decides the dialect. Every error in it is a
         problem."""
         place = self._problems.place_at(offset)
-        is_first = path[-1] == 0
-        in_list = len(path) == 1
-        is_dataset = is_dataset_case(raw)
-        if is_first:  # a duplicate key starts over: the last one counts
+        dialect = Dialect.AGENTS_CLI if is_dataset_case(raw) else Dialect.ADK
+        if len(path) == 1:  # a list at the top
+            dialect = self.dialect if path[-1] else _dialect_of_list(raw)
+        if not path[-1]:  # a duplicate key starts over: the last one counts
             self.cases.clear()
             self._by_id.clear()
             self._copies.clear()
             self.place = place
-            self.dialect = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
-            if in_list:
-                self.dialect = _dialect_of_list(raw)
-        case = None
+            self.dialect = dialect
         spot = Spot(self._problems, path)
-        if not in_list or self.dialect is Dialect.AGENTS_CLI:
-            is_dataset = is_dataset or (in_list and isinstance(raw, dict))
-            dataset = FORMATS[Dialect.AGENTS_CLI]
-            read_case = dataset.read_case if is_dataset else repair.read_case
-            case = read_case(raw, spot, place=place)
-        elif self.dialect is Dialect.FLAT_LIST:
-            turn = spot.validated(InvocationWire, repair.OLD_TURN.read(raw, spot))
-            self.turns += [turn.to_model()] if turn is not None else []
-        elif self.dialect is Dialect.NAMED_LIST:
-            old_case = spot.validated(EvalCaseWire, repair.OLD_CASE.read(raw, spot))
-            case = old_case.to_model(place=place) if old_case is not None else None
-        elif is_first:
-            message = f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
-            spot.error("not-an-eval-set", message, _OLD_FORMATS)
-        self.cases += [self._with_unique_id(case, spot)] if case is not None else []
+        if dialect is Dialect.UNKNOWN:
+            if not path[-1]:
+                message = (
+                    f"this list is not {_sought(self._problems.file)}: {_describe_actual(raw)}"
+                )
+                spot.error("not-an-eval-set", message, _OLD_FORMATS)
+            return
+        # the usual files need no other reader, which would have to be loaded
+        row = None if dialect is Dialect.ADK else FORMATS.get(dialect)
+        read_case = repair.read_case if row is None else row.read_case
+        case = read_case(raw, spot, place=place)
+        if case is not None:
+            is_turn = dialect is Dialect.FLAT_LIST
+            self.cases.append(case if is_turn else self._with_unique_id(case, spot))
 
     def _with_unique_id(self, case: Case, spot: Spot) -> Case:
         """The case, with a number after its id if another case has the same id. ADK runs both, but
@@ -226,7 +217,8 @@ def _of_list(cases: _Cases, spot: Spot) -> EvalSet:
         message = "a list of cases; read as `eval_cases`. agents-cli and ADK reject this"
         spot.warning("adk-rejects-shape", message)
     if cases.dialect is Dialect.FLAT_LIST:
-        listed_cases = (Case(case_id=set_id, conversation=tuple(cases.turns), place=cases.place),)
+        turns = tuple(turn for case in listed_cases for turn in case.turns)
+        listed_cases = (Case(case_id=set_id, conversation=turns, place=cases.place),)
     return EvalSet(eval_set_id=set_id, cases=listed_cases, name=set_id)
 
 
@@ -245,46 +237,3 @@ def _dialect_of_list(first_item: Any) -> Dialect:
     if "query" in first_item or "expected_tool_use" in first_item:
         return Dialect.FLAT_LIST
     return Dialect.UNKNOWN
-
-
-# --- the two old formats, written in the current one ---------------------------------------------
-
-OLD = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
-
-
-def migrated(text: str, *, file: str, session: Any = None) -> str:
-    """The file in ADK's current format, with the same meaning. `session`: ADK's `initial_session`
-    for cases without one.
-
-    Raises ConfigError if the file cannot be read, or is already in the current format."""
-    reading = parse_eval_set(text, file=file)
-    if reading.eval_set is None:
-        raise ConfigError.collected(reading.problems)
-    if reading.dialect not in OLD:
-        hint = "Old ones are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`."
-        raise ConfigError("is not in one of ADK's old formats", place=Place(file), hint=hint)
-    eval_set = reading.eval_set
-    if session is not None:
-        try:
-            names = {"app_name": "", "user_id": ""}  # as google-adk fills them in
-            wire = {**names, **session} if isinstance(session, dict) else session
-            initial_session = adk_shapes.SessionInputWire.model_validate(wire).to_model()
-        except ValidationError as error:
-            raise ConfigError(
-                f"the initial session is not ADK's: {error.errors()[0]['msg']}", place=Place(file)
-            ) from error
-        cases = tuple(
-            replace(case, session=initial_session) if case.session is None else case
-            for case in eval_set.cases
-        )
-        eval_set = eval_set.with_cases(cases)
-    document = {
-        "eval_set_id": eval_set.eval_set_id,
-        "name": eval_set.name or eval_set.eval_set_id,
-        "eval_cases": [adk_shapes.case_json(case) for case in eval_set.cases],
-    }
-    new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    reread_set = parse_eval_set(new_text, file=file).eval_set
-    if reread_set is None or reread_set.cases != eval_set.cases:
-        raise ConfigError("has something that the current format cannot express", place=Place(file))
-    return new_text

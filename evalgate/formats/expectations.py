@@ -6,8 +6,8 @@ again: if anything except that turn of that case would change, the edit is refus
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
@@ -24,10 +24,10 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.shapes import to_snake
-from evalgate.values import JsonObject, elements, member
+from evalgate.values import elements, member
 from . import adk_shapes, eval_set, repair, rewrite
 from .json_source import Path
-from .kind import Dialect
+from .kind import OLD_LISTS, Dialect
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = (
@@ -58,8 +58,7 @@ def change(
     old_turn = conversation[turn]
     calls = None
     path = _path_of(text, dialect, index, turn)
-    span = rewrite.find(text, path)
-    raw = None if span is None else span.value
+    raw = _value_at(text, path)
     values: dict[Path, Any] = {}
     # datasets expect an answer only of the last turn
     is_open = dialect is not Dialect.AGENTS_CLI or turn == len(conversation) - 1
@@ -68,8 +67,9 @@ def change(
     if steps is not None:
         calls = Invocation(user_content=Content(), events=tuple(steps)).tool_calls
         if not _same(old_turn, calls) and dialect is not Dialect.AGENTS_CLI:
-            is_old = dialect in eval_set.OLD
-            values |= _call_values(raw, calls, steps, old_turn.tool_calls, is_old=is_old)
+            values |= _call_values(
+                raw, calls, steps, old_turn.tool_calls, is_old=dialect in OLD_LISTS
+            )
     new_text: str | None = text
     for value_path, value in values.items():
         new_text = new_text and rewrite.put(new_text, (*path, *value_path), value)
@@ -87,9 +87,13 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     """The text with these rubrics of a case instead of its own. Raises ConfigError as `change`."""
     cases, index, path = _locate(text, file=file, case_id=case_id)
     value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-    new_text = rewrite.put(text, (*path, "rubrics"), value) if path else None
-    cases[index] = replace(cases[index], rubrics=tuple(rubrics))
-    return _require_cases(new_text, cases, file=file, case_id=case_id)
+    new_text = (path and rewrite.put(text, (*path, "rubrics"), value)) or ""
+    new_cases = _cases_in(new_text, file=file)
+    differences = _differences(cases, new_cases)
+    is_exact = all(path[:2] == (index, "rubrics") for path in differences)
+    if is_exact and new_cases[index].rubrics == tuple(rubrics):
+        return new_text
+    raise _unchangeable(f"case {case_id!r}", Place(file))
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
@@ -98,8 +102,10 @@ def delete_case(text: str, *, file: str, case_id: str) -> str:
     if len(cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, place=Place(file), hint="Delete the file instead.")
-    del cases[index]
-    return _require_cases(rewrite.removed(text, path), cases, file=file, case_id=case_id)
+    new_text = rewrite.removed(text, path) or ""
+    if _cases_in(new_text, file=file) == (*cases[:index], *cases[index + 1 :]):
+        return new_text
+    raise _unchangeable(f"case {case_id!r}", Place(file))
 
 
 def _find(eval_set: EvalSet, case_id: str) -> int | None:
@@ -107,7 +113,7 @@ def _find(eval_set: EvalSet, case_id: str) -> int | None:
     return next((index for index, case in cases if case.case_id == case_id), None)
 
 
-def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Path]:
+def _locate(text: str, *, file: str, case_id: str) -> tuple[tuple[Case, ...], int, Path]:
     """The cases of a file, and the index and path of one: () if the file is not in ADK's dialect
     with a list of objects. Raises ConfigError."""
     old_set, dialect = _read(text, file=file)
@@ -117,20 +123,10 @@ def _locate(text: str, *, file: str, case_id: str) -> tuple[list[Case], int, Pat
             f"there is no case {case_id!r}", place=Place(file), hint="Load the page again."
         )
     path = _case_path(text, index) if dialect is Dialect.ADK else ()
-    return list(old_set.cases), index, path
+    return old_set.cases, index, path
 
 
-def _require_cases(
-    new_text: str | None, expected_cases: list[Case], *, file: str, case_id: str
-) -> str:
-    """The new text, if it reads as exactly these cases. Raises ConfigError."""
-    new_cases = _cases_in(new_text or "", file=file)
-    if new_text and list(new_cases) == expected_cases:
-        return new_text
-    raise _unchangeable(f"case {case_id!r}", Place(file))
-
-
-def _cases_in(text: str, *, file: str) -> Sequence[Case]:
+def _cases_in(text: str, *, file: str) -> tuple[Case, ...]:
     """The cases of a new text; none if it cannot be read."""
     new_set = eval_set.parse_eval_set(text, file=file).eval_set
     return () if new_set is None else new_set.cases
@@ -167,24 +163,28 @@ def _is_exact_change(
 ) -> bool:
     """True if that turn is as requested, and everything else unchanged."""
     case, turn = at
-    new_turns = new_cases[case].turns if len(new_cases) == len(old_cases) else ()
-    if turn >= len(new_turns):
+    fields = [] if answer is None else ["final_response"]
+    fields += [] if calls is None else ["events", "itemized"]
+    requested_paths = [(case, "conversation", turn, field) for field in fields]
+    if not all(path[:4] in requested_paths for path in _differences(old_cases, new_cases)):
         return False
-    new_turn = new_turns[turn]
-    conversation = list(old_cases[case].turns)
-    changes: JsonObject = {}
-    if answer is not None:
-        changes["final_response"] = new_turn.final_response
-    if calls is not None:
-        changes |= {"events": new_turn.events, "itemized": new_turn.itemized}
-    conversation[turn] = replace(conversation[turn], **changes)
-    expected_cases = list(old_cases)
-    expected_cases[case] = replace(expected_cases[case], conversation=tuple(conversation))
-    return (
-        expected_cases == list(new_cases)
-        and (answer is None or _answer_of(new_turn) == (answer or None))
-        and (calls is None or _same(new_turn, calls))
+    new_turn = new_cases[case].turns[turn]
+    return (answer is None or _answer_of(new_turn) == (answer or None)) and (
+        calls is None or _same(new_turn, calls)
     )
+
+
+def _differences(old: object, new: object) -> set[Path]:
+    """The paths at which cases, turns, and lists of them differ, by fields that count in `==`."""
+    pairs: dict[str | int, tuple[object, object]] = {}
+    if isinstance(old, Case | Invocation) and isinstance(new, type(old)):
+        names = [field.name for field in dataclasses.fields(old) if field.compare]
+        pairs |= {name: (getattr(old, name), getattr(new, name)) for name in names}
+    elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        pairs |= dict(enumerate(zip(old, new, strict=True)))
+    elif old != new:
+        return {()}
+    return {(step, *path) for step, pair in pairs.items() for path in _differences(*pair)}
 
 
 # --- the values of a turn, by their paths in it ---------------------------------------------------
@@ -199,14 +199,19 @@ def _path_of(text: str, dialect: Dialect, case: int, turn: int) -> Path:
     case_path = _case_path(text, case)
     if dialect is Dialect.AGENTS_CLI:
         return case_path
-    span = rewrite.find(text, case_path)
-    return (*case_path, _key(span and span.value, "conversation", "data") or "conversation", turn)
+    case_value = _value_at(text, case_path)
+    return (*case_path, _key(case_value, "conversation", "data") or "conversation", turn)
 
 
 def _case_path(text: str, index: int) -> Path:
     """The path of a case of `eval_cases`."""
-    top = rewrite.find(text, ())
-    return _key(top and top.value, "eval_cases") or "eval_cases", index
+    return _key(_value_at(text, ()), "eval_cases") or "eval_cases", index
+
+
+def _value_at(text: str, path: Path) -> Any:
+    """The value at a path; None if there is none."""
+    span = rewrite.find(text, path)
+    return span and span.value
 
 
 def _answer_values(turn: Any, answer: str, *, is_plain: bool) -> dict[Path, Any]:

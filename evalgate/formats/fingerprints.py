@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 from evalgate import values
 from evalgate.model import (
@@ -18,6 +17,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.model.deviations import Deviations
+from evalgate.values import JsonObject
 from . import adk_shapes
 
 VERSION = 1
@@ -37,7 +37,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     scenario = case.scenario
     use = simulator or SimulatorUse()
     start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
-    context: dict[str, Any] = {}
+    context: JsonObject = {}
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
     if case.isolated:  # expected turns are then part of the agent's input
@@ -70,18 +70,17 @@ def of_case(case: Case, *, task: str = "", simulator: SimulatorUse | None = None
     ]
     rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
     task = task or of_task(case, simulator=simulator)
-    of_ces = {} if case.ces is None else {"ces": case.ces}
-    extras = {"extras": case.extras} if case.extras else {}
-    return digest(
-        {
-            "task": task,
-            "expected": expected,
-            "rubrics": rubrics,
-            "state": case.expects_state,
-            **of_ces,
-            **extras,
-        }
-    )
+    seen: JsonObject = {
+        "task": task,
+        "expected": expected,
+        "rubrics": rubrics,
+        "state": case.expects_state,
+    }
+    if case.ces is not None:
+        seen["ces"] = case.ces
+    if case.extras:
+        seen["extras"] = case.extras
+    return digest(seen)
 
 
 class CaseFingerprints:

@@ -7,9 +7,9 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -260,6 +260,12 @@ def path_text(path: Path) -> str:
     return text
 
 
+_Kind: TypeAlias = tuple[Severity, str, str]
+"""A severity, a code, and a path without positions."""
+_Finding: TypeAlias = tuple[_Kind, Wording, Place, Wording]
+"""A kind, the message, the place and the hint."""
+
+
 class Problems:
     """Collects problems, each with its line and column.
 
@@ -271,9 +277,8 @@ class Problems:
         self.error_count = 0
         self.starts: dict[Path, tuple[int, int]] = {(): (0, 0)}
         self._text = text
-        self._found: list[Problem] = []
-        self._counts: dict[tuple[Severity, str, str], int] = {}
-        self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last shown problem
+        self._findings: list[_Finding] = []
+        self._counts: Counter[_Kind] = Counter()
         self._locate: Callable[[Path], Place] | None = None
         self._last_line = (0, 1, 0)  # an offset, its line, and the offset of that line
 
@@ -321,12 +326,17 @@ class Problems:
 
     def all(self) -> tuple[Problem, ...]:
         """All problems in the order of the file. A repeated kind reports its number."""
-        problems = list(self._found)
-        for key, index in self._last.items():
-            hidden_count = self._counts[key] - _SHOWN[key[0]]
-            if hidden_count > 0:
-                message = f"{problems[index].message} (and in {words.counted(hidden_count, 'more place')})"
-                problems[index] = replace(problems[index], message=message)
+        last_indexes = {finding[0]: index for index, finding in enumerate(self._findings)}
+        problems = []
+        for index, (kind, message, place, hint) in enumerate(self._findings):
+            severity, code, _ = kind
+            hidden_count = self._counts[kind] - _SHOWN[severity]
+            shown = message
+            if hidden_count > 0 and last_indexes[kind] == index:
+                shown = f"{message} (and in {words.counted(hidden_count, 'more place')})"
+            problems.append(
+                Problem(severity=severity, code=code, message=shown, place=place, hint=hint)
+            )
         return tuple(sorted(problems, key=_position))
 
     def add(
@@ -340,19 +350,12 @@ class Problems:
         place: Place | None = None,
     ) -> None:
         """Report a finding at a path, or at a place."""
-        key = (
-            severity,
-            code,
-            re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path),
-        )
-        self._counts[key] = self._counts.get(key, 0) + 1
+        steps = path_text(path) if place is None else place.json_path
+        kind = severity, code, re.sub(r"\[\d+\]", "[]", steps)
+        self._counts[kind] += 1
         self.error_count += severity is Severity.ERROR
-        if self._counts[key] <= _SHOWN[severity]:
-            self._last[key] = len(self._found)
-            location = place or self.place_of(path)
-            self._found.append(
-                Problem(severity=severity, code=code, message=message, place=location, hint=hint)
-            )
+        if self._counts[kind] <= _SHOWN[severity]:
+            self._findings.append((kind, message, place or self.place_of(path), hint))
 
 
 class Spot:
@@ -669,10 +672,3 @@ def _yaml_place(document: yaml.YamlDocument, path: Path) -> Place:
             node = None
     place = document.places(*written)
     return Place(place.file, place.line, column=place.column, json_path=path_text(path))
-
-
-def expected(kind: str, value: Any) -> str:
-    """The message `expected an object, found a list` about the value of a file."""
-    containers: dict[type, str] = {dict: "an object", list: "a list"}
-    type_name = containers.get(type(value)) or described(value)
-    return f"expected {kind}, found {type_name}"

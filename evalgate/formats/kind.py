@@ -9,7 +9,7 @@ from collections.abc import Collection
 from posixpath import basename
 from typing import Any
 
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 from evalgate.model import CriterionUse, EvalSet, SimulatorUse
 from evalgate.model.shapes import to_snake
 from evalgate.values import frozen_dataclass
@@ -34,27 +34,34 @@ class Dialect(enum.StrEnum):
     UNKNOWN = "unknown"  # none of these
 
 
+OLD_LISTS = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
+"""ADK's two old formats."""
+
+
 @frozen_dataclass
 class EvalSetReading:
-    """The result of reading an evaluation file. `eval_set`: None if any problem is an error,
-    because a part of a file is never run."""
+    """The result of reading an evaluation file."""
 
     eval_set: EvalSet | None
+    """None if any problem is an error, because a part of a file is never run."""
     problems: tuple[Problem, ...] = ()
     dialect: Dialect = Dialect.UNKNOWN
 
 
 @frozen_dataclass
 class CriteriaReading:
-    """The result of reading a criteria file. `criteria`: the valid ones; `simulator`: ADK's
-    user_simulator_config, or None. `is_compared`: criteria may lack a threshold, because the base
-    decides. `metrics`: the names of all metrics that the file defines."""
+    """The result of reading a criteria file."""
 
     criteria: tuple[CriterionUse, ...] = ()
+    """The valid ones."""
     simulator: SimulatorUse | None = None
+    """ADK's `user_simulator_config`, or None."""
+    simulator_place: Place | None = None
     problems: tuple[Problem, ...] = ()
     is_compared: bool = False
+    """True if criteria may lack a threshold, because the base decides."""
     metrics: frozenset[str] = frozenset()
+    """The names of all metrics that the file defines."""
 
 
 _MARKS_BY_KIND = {

@@ -181,7 +181,7 @@ class _RecordingReader:
         if isinstance(value, list):
             return read_items(self._values, self._problems), None
         if not isinstance(value, dict):
-            message = json_source.expected("recorded conversations", value)
+            message = f"expected recorded conversations, found {json_source.described(value)}"
             Spot(self._problems).error("not-a-recording", message)
             return [], None
         members = to_fields(value)
@@ -221,7 +221,7 @@ class _RecordingReader:
         actual = to_fields(raw).get("actual_conversation")
         case: Case | None
         if is_dataset_case(raw):
-            case = base.FORMATS[Dialect.AGENTS_CLI].read_case(raw, spot, recorded=True)
+            case = base.FORMATS[Dialect.AGENTS_CLI].read_recorded_case(raw, spot)
         elif isinstance(actual, list):
             turns = [
                 self._invocation(turn, spot.at("actual_conversation", i))

@@ -31,7 +31,7 @@ from .adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from .json_source import REJECTED, Spot, instead_of, listed_keys
+from .json_source import REJECTED, Spot, listed_keys
 
 _EXPECTED = frozenset(
     {"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"}
@@ -110,7 +110,7 @@ Repair = Callable[[Any, Spot], Any]
 unchanged."""
 
 
-def _repair_items(repair: Repair) -> Repair:
+def repair_items(repair: Repair) -> Repair:
     """The repair of a list."""
     return lambda raw, spot: (
         [repair(member, spot.at(index)) for index, member in enumerate(raw)]
@@ -253,8 +253,8 @@ class Fields(JsonObject):
             self[key] = repair(self[key], self.under(key))
 
 
-_CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
-_ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
+CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
+ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
 ARGUMENTS = [
     "args",
     "arguments",
@@ -364,7 +364,7 @@ def _finish_steps(steps: Fields) -> Any:
     spot = steps.under("tool_uses")
     calls = steps.get("tool_uses")
     if spot.path[-1] in ("tool_uses", "toolUses"):
-        steps.repair("tool_uses", _repair_items(repair_call))
+        steps.repair("tool_uses", repair_items(repair_call))
     # under another name, a call may have its result beside it
     elif isinstance(calls, list):
         steps.update(without(_steps_of_tools(calls, spot), steps.keys() - {"tool_uses"}))
@@ -381,9 +381,9 @@ STEPS = Shape(
     "intermediate_data",
     IntermediateDataWire.model_fields,
     meaning=lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
-    members={"tool_responses": _repair_items(RESPONSE.read)},
+    members={"tool_responses": repair_items(RESPONSE.read)},
     finish=_finish_steps,
-    tool_uses=_CALLS,
+    tool_uses=CALLS,
     invocation_events="events",
 )
 
@@ -417,7 +417,7 @@ def _repair_part(raw: Any, spot: Spot) -> Any:
 CONTENT = Shape(
     "a content",
     ContentWire.model_fields,
-    members={"parts": _repair_items(_repair_part)},
+    members={"parts": repair_items(_repair_part)},
     parts="content text",
 )
 
@@ -489,11 +489,11 @@ INVOCATION = Shape(
         "user_content": partial(repair_content, role="user"),
         "final_response": partial(repair_content, role="model"),
         "intermediate_data": _repair_steps,
-        "rubrics": _repair_items(_repair_rubric),
+        "rubrics": repair_items(_repair_rubric),
     },
     user_content="user query prompt user_message user_input input",
-    final_response=f"reference {_ANSWERS} expected_final",
-    intermediate_data=f"tool_uses {_CALLS}",
+    final_response=f"reference {ANSWERS} expected_final",
+    intermediate_data=f"tool_uses {CALLS}",
 )
 
 
@@ -536,10 +536,10 @@ CASE = Shape(
     EvalCaseWire.model_fields,
     is_open=True,
     members={
-        "conversation": _repair_items(repair_invocation),
+        "conversation": repair_items(repair_invocation),
         "conversation_scenario": SCENARIO.read,
         "session_input": SESSION.read,
-        "rubrics": _repair_items(_repair_rubric),
+        "rubrics": repair_items(_repair_rubric),
     },
     finish=_finish_case,
     eval_id="id case_id eval_case_id test_id name",
@@ -612,15 +612,14 @@ def _move_to_turn(value: Any, adk_key: str, turns: list[Any], spot: Spot) -> boo
     return True
 
 
-# --- ADK's two old list formats -------------------------------------------------------------------
+# --- an expected call of ADK's old formats, and of other dialects ---------------------------------
 
-_IGNORED = "ADK itself ignores it"
-_UNREAD = ("mock_tool_output", "actual_tool_use", "response")
+UNREAD = ("mock_tool_output", "actual_tool_use", "response")
 OLD_CALL = Shape(
     "an expected tool call",
     ("tool_name", "tool_input"),
     is_old=True,
-    unread=(*_UNREAD, "id", "tool_output"),
+    unread=(*UNREAD, "id", "tool_output"),
     meaning=lambda _, value, beside: (
         "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
     ),
@@ -654,101 +653,7 @@ def repair_old_call(raw: Any, spot: Spot) -> JsonObject:
     return {"name": name, "args": args}
 
 
-def _repair_old_text(raw: Any, spot: Spot) -> tuple[str, list[JsonObject]]:
-    if isinstance(raw, str):
-        spot.adk_warning("adk-rejects-shape", "plain text; read as text of any agent")
-        return "", [{"text": raw}]
-    author = member(raw, "author")
-    text = member(raw, "text")
-    if isinstance(author, str) and isinstance(text, str):
-        return author, [{"text": text}]
-    spot.wrong_type("{author, text}", raw)
-    return "", []
-
-
-_OLD_STEPS: Mapping[str, tuple[str, Repair]] = {
-    "expected_tool_use": ("tool_uses", repair_old_call),
-    "expected_intermediate_agent_responses": ("intermediate_responses", _repair_old_text),
-}
-
-
-def _finish_old_turn(turn: Fields) -> Fields:
-    """As in ADK, a missing `reference` is an empty answer (null: an answer without parts), and
-    missing tool calls mean no calls; both are expectations."""
-    turn.drop_nulls(*_OLD_STEPS)
-    turn.setdefault("reference", "")
-    for key, adk_key, role, kind in (
-        ("query", "user_content", "user", str),
-        ("reference", "final_response", "model", str | None),
-    ):
-        turn.rename(key, adk_key)
-        text = turn.get(adk_key, "")
-        if not isinstance(text, kind):
-            turn.under(adk_key).wrong_type("text", text)
-        if adk_key in turn:
-            parts = [{"text": text}] if isinstance(text, str) else []
-            turn[adk_key] = {"role": role, "parts": parts}
-    steps = {}
-    for key, (adk_key, repair) in _OLD_STEPS.items():
-        items = turn.pop(key, [])
-        if isinstance(items, list):
-            steps[adk_key] = _repair_items(repair)(items, turn.under(key))
-        else:
-            turn.under(key).wrong_type("a list", items)
-    turn["intermediate_data"] = steps
-    return turn
-
-
-OLD_TURN = Shape(
-    "a turn",
-    ("query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"),
-    is_old=True,
-    remark=_IGNORED,
-    unread=_UNREAD,
-    is_lost=expects,
-    finish=_finish_old_turn,
-    reference=f"{_ANSWERS} expected_final",
-    expected_tool_use=f"tool_uses {_CALLS}",
-)
-
-
-def _finish_old_session(session: Fields) -> JsonObject | None:
-    session.drop_nulls(*session)
-    return {"app_name": "", "user_id": "", **session} if session.raw else None
-
-
-OLD_SESSION = Shape(
-    "a session",
-    ("app_name", "user_id", "state"),
-    is_open=True,
-    is_old=True,
-    remark=_IGNORED,
-    finish=_finish_old_session,
-)
-
-
-def _finish_old_case(case: Fields) -> Fields:
-    case.drop_nulls("initial_session")
-    case.repair("initial_session", OLD_SESSION.read)
-    if "data" not in case:
-        case.spot.error("missing-key", "`data` is missing", instead_of("data", case.raw))
-        case["data"] = []
-    for key, adk_key in _OLD_NAMES.items():
-        case.rename(key, adk_key)
-    return case
-
-
-_OLD_NAMES = {"name": "eval_id", "data": "conversation", "initial_session": "session_input"}
-OLD_CASE = Shape(
-    "a case",
-    tuple(_OLD_NAMES),
-    is_old=True,
-    remark=_IGNORED,
-    is_lost=expects,
-    members={"data": _repair_items(OLD_TURN.read)},
-    finish=_finish_old_case,
-)
-
+# --- a whole case ---------------------------------------------------------------------------------
 
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {
     to_camel(name) for name in EvalCaseWire.model_fields

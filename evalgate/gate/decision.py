@@ -38,7 +38,7 @@ from evalgate.model import (
     Run,
     Verdict,
 )
-from evalgate.reports import edits as reports_edits, sentences, view
+from evalgate.reports import edits as reports_edits, view, wording
 from evalgate.results import file as results_file, output, run_parts
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
@@ -200,7 +200,7 @@ def verdict_of(
     verdict = comparison_verdict.decide(
         run, policy, comparison=comparison, book=book, decided=cases
     )
-    verdict = sentences.with_reasons(verdict, run, comparison, policy)
+    verdict = wording.with_reasons(verdict, run, comparison, policy)
     if not missing_reruns:
         return verdict, ()
     message = Sentence("reruns_missing", missing_reruns)
@@ -273,7 +273,7 @@ def _results(
         # every case of the base counts
         policy = replace(report.policy, exemptions={})
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
-        verdict = sentences.with_reasons(verdict, base, None, report.policy)
+        verdict = wording.with_reasons(verdict, base, None, report.policy)
         base_report = Report(
             run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,

@@ -157,10 +157,8 @@ NO_CASE = "no-evaluation-file"
 def _empty_project(settings: Settings) -> Project:
     """A project with the case that `evalgate init` would write. Raises ConfigError without an
     agent."""
-    uses = candidates.find_agents(settings)
-    if not uses:
-        raise candidates.no_agent()
-    suite = candidates.suite_of(uses[0], settings)
+    use, *_ = candidates.find_agents(settings)
+    suite = candidates.suite_of(use, settings)
     hint = f"evalgate init --ask {shlex.quote(candidates.QUESTION)}"
     place = Place(suite.key)
     problem = errors.error(NO_CASE, "there is no evaluation file yet", place, hint)

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from evalgate import __version__, agents, criteria, errors, reports
-from evalgate.agents import opening
+from evalgate.agents import opening, toolbox
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
-from evalgate.agents.tools import toolbox
 from evalgate.baseline import (
     base as baseline_base,
     failures,
@@ -47,7 +46,6 @@ from evalgate.model import (
     Comparison,
     CriterionUse,
     Grade,
-    GradedTrial,
     NotEvaluated,
     Reason,
     Report,
@@ -62,7 +60,7 @@ from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs, trials
 from evalgate.runner.inputs import SideInputs
-from evalgate.runner.session import Session, Side
+from evalgate.runner.session import Checkout, Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation, redact
 from evalgate.system.inputs import Snapshot
@@ -85,13 +83,17 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
-    rules: Rules  # for the suites of this part of the plan
-    base: Base | None  # the base of the comparison
+    rules: Rules
+    """For the suites of this part of the plan."""
+    base: Base | None
+    """That of the comparison."""
     judges: JudgeEnvironment
     history: History
     earlier: EarlierRuns
-    journals: Sequence[Journal]  # head's, and the base's if it is measured
-    write_files: FileWriter | None  # None: the run is not kept
+    journals: Sequence[Journal]
+    """Head's, and the base's if it is measured."""
+    write_files: FileWriter | None
+    """None: the run is not kept."""
 
     @property
     def is_paired(self) -> bool:
@@ -131,14 +133,14 @@ def open_gate_session(
         *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
         *prepare.isolation_problems(rules.settings, context),
     )
-    part = run_parts.find_part(rules.settings, rules.suites)
-    rules = replace(
+    rules, history = baseline_rules.open_history(
         rules,
-        suites=rules.suites if part is None else run_parts.suites_of(rules.suites, part),
-        part=part,
-        problems=(*rules.problems, *key_notices),
+        project.settings,
+        rule_base,
+        context,
+        part=run_parts.find_part(rules.settings, rules.suites),
+        notices=key_notices,
     )
-    rules, history = baseline_rules.open_history(rules, project.settings, rule_base, context)
     with contextlib.ExitStack() as stack:
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
         earlier = gate_store.open_earlier_runs(rules, base, context, history)
@@ -225,20 +227,19 @@ NO_METRIC_PROCESS = frozenset({Reason.AGENT_FAILED, Reason.NOT_APPLICABLE})
 """Reasons of grades from an agent without a process for custom metrics."""
 
 
-Checkout: TypeAlias = tuple[Path, tuple[Suite, ...], Collection[CaseKey]]
-"""A checkout's root, its suites with its agents, and the cases that do not run in it."""
-
-
 @frozen_dataclass
 class Measurement:
     """The runs of both sides, with their comparisons."""
 
     head: Run
-    base: Run | None = None  # the part that was measured
-    comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
-    problems: Sequence[Problem] = ()  # all problems until then
-    # by each rule book, if they have just been measured, with their reruns
+    base: Run | None = None
+    """The part that was measured."""
+    comparisons: Sequence[Comparison | None]
+    """By each rule book; None without a base."""
+    problems: Sequence[Problem] = ()
+    """All problems until then."""
     sides: Sequence[Sides] = ()
+    """By each rule book, if they have just been measured, with their reruns."""
 
 
 @contextlib.contextmanager
@@ -263,7 +264,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         watches = defaultdict[Path, list[Watch]](list)
         watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
-        roots = list(dict.fromkeys(root for root, _, _ in places))
+        roots = list(dict.fromkeys(place.root for place in places))
         side_isolation = stack.enter_context(
             open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
         )
@@ -278,36 +279,34 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         )
         criteria_by_suite = _criteria(
             rules,
-            [suites for _, suites, _ in places],
+            [place.suites for place in places],
             pools,
             panel,
             side_count=len(checkouts),
             scored=context.scored,
             strays=runner_session.strays,
         )
-        for number, (root, suites, skipped) in enumerate(checkouts):
+        for number, checkout in enumerate(checkouts):
             side = Side(
                 runner_session,
-                suites,
+                checkout,
                 agents=pools[number],
                 criteria=criteria_by_suite,
                 journal=session.journals[number],
                 inputs=_inputs(
                     session,
                     context,
-                    root,
-                    suites,
+                    checkout,
                     pools[number],
                     watches=watches,
                     # the base reads head's tree if it has none of its own
                     tree=trees[HEAD if number == HEAD else -1],
                 ),
-                skipped=skipped,
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
         # before the first process of an agent in any language
-        if any(agents.is_asked(suite.agent) for _, suites, _ in places for suite in suites):
+        if any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
             _begin_watches(trees, side_isolation, watches, watch_stack)
         yield runner_session
 
@@ -352,40 +351,39 @@ def _open_agents(
     return [
         stack.enter_context(
             opening.open_agents(
-                suites,
+                place.suites,
                 session.rules.settings,
                 context,
-                root=root,
+                root=place.root,
                 judge_keys=session.judges.keys,
                 starting=starting,
                 sandboxes=sandbox,
             )
         )
-        for (root, suites, _), sandbox in zip(places, sandboxes, strict=False)
+        for place, sandbox in zip(places, sandboxes, strict=False)
     ]
 
 
 def _inputs(
     session: GateSession,
     context: Context,
-    root: Path,
-    suites: Sequence[Suite],
+    checkout: Checkout,
     agents: Mapping[str, Agent],
     *,
     watches: Mapping[Path, Sequence[Watch]],
     tree: Snapshot,
 ) -> SideInputs:
-    """The inputs and environment of the agents in the checkout at `root`."""
+    """The inputs and environment of the agents in a checkout."""
     settings = session.rules.settings
     return SideInputs(
         tree=tree,
-        uses={suite.agent.key: suite.agent for suite in suites},
+        uses={suite.agent.key: suite.agent for suite in checkout.suites},
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
             settings=settings.model_copy(update={"isolate": context.opening.isolate}),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
-            tools=toolbox.fingerprint(settings, root),
+            tools=toolbox.fingerprint(settings, checkout.root),
             key=context.store_key,
         ),
         watches=lambda: watches[tree.top],
@@ -397,12 +395,23 @@ def _inputs(
 def _checkouts(session: GateSession) -> Iterator[Checkout]:
     """Those of the measured sides."""
     base = session.base
+    part = session.rules.part
     suites = session.rules.suites
     root = session.rules.settings.root
-    yield root, suites, ()
+    project = session.project
+    yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
-        skipped = baseline_base.new_cases(suites, base)
-        yield base.root or root, baseline_base.with_agents(suites, base), skipped
+        yield Checkout(
+            root=base.root or root,
+            suites=baseline_base.with_agents(suites, base),
+            skipped=frozenset(baseline_base.new_cases(suites, base)),
+            commit=base.origin.commit,
+            part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
+            repeats=min(base.stored.run.repeats, session.rules.settings.runs)
+            if base.stored is not None and base.root is None
+            else None,
+            stored_agents=baseline_base.stored_agents(base, project.suites),
+        )
 
 
 def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequence[Checkout]:
@@ -419,7 +428,7 @@ def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequ
     with contextlib.suppress(OSError):
         copy = baseline_base.with_files(base.top or base.root, base.root, head, names)
         root = stack.enter_context(copy)
-        return ((root, baseline_base.with_agents(rules.suites, base), ()),)
+        return (Checkout(root=root, suites=baseline_base.with_agents(rules.suites, base)),)
     return ()
 
 
@@ -555,6 +564,10 @@ class _Measuring:
         self._gate = session
         self._session = runner_session
         self._is_attended = context.is_attended
+        # at a terminal without a base, failures are not rerun
+        self._is_rerun = (
+            session.base is not None or not context.is_attended or session.rules.settings.confirm
+        )
         self._is_of_change = context.trigger.is_pull_request
         self._rules = session.rules
         self._base = session.base
@@ -565,7 +578,7 @@ class _Measuring:
         self._others = 0
         self._probed = frozenset[str]()
         self._late = frozenset[str]()  # the base's first runs of these suites are not head's pairs
-        self._settled: list[Sides] = []
+        self._is_settled = False  # no rerun could change the verdict
 
     def carry_out(self) -> Measurement:
         """The first runs, then the reruns that the purse requests."""
@@ -581,30 +594,36 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
+            reused_suites = base.reused_suites(self._gate.project.suites)
             stored_tasks = [
                 task
                 for task in first_tasks
-                if task.side == BASE and task.suite.key in base.reusable
+                if task.side == BASE and task.suite.key in reused_suites
             ]
             self._unpaired = gate_store.take_results(
                 base.stored, stored_tasks, sides[BASE], renamed=base.project.renamed
             )
         self._tell_expected(first_tasks)
-        session.confirming = self._runs_to_confirm()
+        if self._is_rerun and any(
+            book.policy.threshold is not ThresholdRule.ALL for book in self._rules.books
+        ):
+            session.confirming = RUNS_TO_CONFIRM if base is None else PAIRS_TO_CONFIRM * len(sides)
         self._probe()
         session.first(runs)
         self._share_unchanged()
         if self._late:
             session.first(runs)
         self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
-        self._rerun()
-        all_sides = self._settled or self._sides()
-        project = self._gate.project
+        all_sides = self._rerun()
         return Measurement(
-            head=replace(all_sides[0].head, commit=project.commit, dirty=project.dirty),
+            head=all_sides[0].head,
             base=all_sides[0].base,
             comparisons=self._comparisons(all_sides),
-            problems=(*project.problems, *self._rules.problems, *self._problems()),
+            problems=(
+                *self._gate.project.problems,
+                *self._rules.problems,
+                *self._problems(all_sides[0]),
+            ),
             sides=all_sides,
         )
 
@@ -646,7 +665,7 @@ class _Measuring:
                 and baseline_base.is_same_use(suite, base, self._session.settings)
             )
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
-                self._session.share_suite(suite.key)
+                side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._session.part_suite(suite.key)
                 self._late |= {suite.key}
@@ -667,46 +686,41 @@ class _Measuring:
             self._share_unchanged()
             self._probed = self._session.sides[BASE].shared & {suite.key for suite in suites}
 
-    @property
-    def _is_rerun(self) -> bool:
-        """True if failures are rerun. At a terminal without a base, they are not."""
-        return self._base is not None or not self._is_attended or self._session.settings.confirm
-
-    def _runs_to_confirm(self) -> int:
-        """The trials of a budget that confirming one failure may take."""
-        if not self._is_rerun or all(
-            book.policy.threshold is ThresholdRule.ALL for book in self._rules.books
-        ):
-            return 0
-        sides = len(self._session.sides)
-        return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
-
-    def _rerun(self) -> None:
-        """Rerun as the purse requests, until no run could change the verdict."""
-        session = self._session
-        if not self._is_rerun:
-            return
-        while not session.stop.is_set():
-            all_sides = self._sides()
+    def _rerun(self) -> list[Sides]:
+        """Rerun as the purse requests, until no run could change the verdict. Returns both sides in
+        the end, by each rule book."""
+        all_sides = self._sides()
+        while self._is_rerun and not self._session.stop.is_set():
             reruns = Counter[Rerun]()
             for sides in all_sides:
                 reruns |= Counter(sides.book_and_reruns[1])  # one run is a bet in every book
             if not reruns:
-                self._settled = all_sides
+                self._is_settled = True
                 break
-            if not session.rerun([*reruns.elements()]):  # the run was cut short
+            has_served = self._session.rerun([*reruns.elements()])
+            all_sides = self._sides()
+            if not has_served:  # the run was cut short
                 break
+        return all_sides
 
-    def _problems(self) -> Iterator[Problem]:
+    def _problems(self, sides: Sides) -> Iterator[Problem]:
         """Problems: reused results, agents tried before, unpriced models, and token counts that
-        differ."""
-        yield from gate_store.reuse_notes(self._session.sides[HEAD], is_attended=self._is_attended)
-        if self._others and self._settled:
-            message = Sentence(
-                "agents_tried", self._others, self._settled[0].book_and_reruns[0].needed
-            )
+        differ. `sides`: in the end, by the change's rule book."""
+        head = self._session.sides[HEAD]
+        if head.reused:
+            count = sum(key.is_first for key in head.reused)
+            message = Sentence("earlier_results", count, head.reused_since)
+            hint = Sentence("earlier_results_hint", self._is_attended)
+            yield errors.note("earlier-results", message, hint=hint)
+        if self._others and self._is_settled:
+            message = Sentence("agents_tried", self._others, sides.book_and_reruns[0].needed)
             yield errors.note("agents-tried", message, hint=Sentence("agents_tried_hint"))
-        trials = [trial for side in self._session.sides for trial in side.first_trials]
+        trials = [
+            trial
+            for side in self._session.sides
+            for key, trial in side.results.items()
+            if key.is_first
+        ]
         if unasked := [trial for trial in trials if trial.failure and not trial.attempts]:
             message = Sentence("agent_down", len(unasked), len(trials), unasked[0].failure)
             yield errors.warning("agent-down", message, hint=Sentence("agent_down_hint"))
@@ -795,47 +809,38 @@ class _Measuring:
         return tuple(itertools.islice(paths, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
-        """The base's run. If the base was not run, it has as many repeats as the stored results."""
-        side = self._session.sides[BASE]
-        run = self._session.run(side)
-        trials, self._cause = failures.marked(
-            run, base, settings=self._rules.settings, suites=self._rules.suites
+        """The base's run, with its agents' own failures, and with the trials that did not run
+        together with head's. If only stored results exist, it lacks what they lack."""
+        session = self._session
+        head, side = session.sides
+        keys = session.first_keys(side)
+        trials = dict(side.results)
+        causes = failures.causes_of(
+            [trials[key] for key in keys if key in trials],
+            base,
+            settings=self._rules.settings,
+            suites=self._rules.suites,
+            base_suites=side.suites,
         )
-        repeats = run.repeats
-        if (
-            base.root is None
-            and base.stored is not None
-            and not side.shared >= {suite.key for suite in run.suites}
-        ):
-            repeats = min(base.stored.run.repeats, repeats)
-            trials = tuple(
-                trial for trial in trials if trial.failure is None and trial.key.number < repeats
+        self._cause = next((cause for cause in causes.values() if cause), "")
+        if side.checkout.repeats is not None:
+            trials = {
+                key: trial for key, trial in trials.items() if not (key.is_first and trial.failure)
+            }
+        for key, trial in trials.items():
+            is_late = key.is_first and key.suite in self._late
+            is_beside = (
+                head.reused.get(key, "") == side.reused.get(key, "") or key.suite in side.shared
             )
-        environments, descriptions = baseline_base.details_of(base, run)
-        return replace(
-            run,
-            trials=tuple(map(self._mark_apart, trials)),
-            confirmations=tuple(map(self._mark_apart, run.confirmations)),
-            repeats=repeats,
-            commit=base.origin.commit,
-            agents=environments,
-            descriptions=descriptions,
-            # the plan has the base's agents
-            part=run.part
-            and replace(run.part, plan=baseline_base.with_agents(run.part.plan, base)),
-        )
-
-    def _mark_apart(self, trial: GradedTrial) -> GradedTrial:
-        """A trial of the base, marked `apart` if it did not run together with head's."""
-        head, base = self._session.sides
-        key = trial.key
-        is_late = key.is_first and key.suite in self._late
-        is_beside = head.reused.get(key, "") == base.reused.get(key, "") or key.suite in base.shared
-        return replace(trial, apart=True) if is_late or not is_beside else trial
+            is_apart = is_late or not is_beside
+            is_own = causes.get(key) == ""
+            if is_apart or is_own:
+                trials[key] = replace(trial, apart=is_apart, own_failure=is_own)
+        return session.run(side, trials)
 
     def _origin(self, base: Base) -> BaseOrigin:
         side = self._session.sides[BASE]
-        keys = {trial.key for trial in side.first_trials}
+        keys = {key for key in side.results if key.is_first}
         reused = keys & side.reused.keys()
         origin = base.origin
         source = origin.source

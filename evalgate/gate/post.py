@@ -111,7 +111,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     run = replace(head.run, commit=links.commit)
     settings = settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat})
     rules = baseline_rules.in_force(settings, run.suites, None)
-    policy = rules.on(dt.datetime.now(dt.UTC).date()).policy
+    policy = rules.books_on(dt.datetime.now(dt.UTC).date())[0].policy
     base_run = None if base is None else base.run
     # the rules in the artifact are unverified, too; the settings' rules decide here
     comparison = head.comparison and failures.again(

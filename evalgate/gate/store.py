@@ -30,7 +30,7 @@ from evalgate.baseline.rules import Rules
 from evalgate.config.context import Context, is_of_run
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
-from evalgate.errors import ConfigError, EvalgateError, Place, Problem
+from evalgate.errors import ConfigError, EvalgateError, Place
 from evalgate.formats import fingerprints
 from evalgate.github import events, oidc
 from evalgate.github.oidc import Identity
@@ -58,7 +58,7 @@ from evalgate.runner.trials import Task
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
-from evalgate.values import Environ, Log, Sentence, frozen_dataclass
+from evalgate.values import Environ, Log, frozen_dataclass
 
 FOLDER = "store"
 MOST_RUNS = 12
@@ -78,11 +78,13 @@ class Store:
     """A folder of journals, for the runs of one pull request, branch or checkout."""
 
     folder: Path
-    # the pull requests, branches or folders whose journals count: that of this run, then others
     scopes: Sequence[str]
-    # of the hash: nobody can write a trusted journal without it
+    """The pull requests, branches or folders whose journals count: that of this run, then
+    others."""
     key: bytes = field(repr=False)
+    """Of the hash: nobody can write a trusted journal without it."""
     witness: Identity | None = None
+    """Confirms hash and scope, if there is no key."""
 
     def open_journals(
         self, stack: ExitStack, scratch: Path, *, oldest: datetime, say: Log
@@ -178,12 +180,13 @@ class Store:
 
 @frozen_dataclass
 class EarlierSide:
-    """The measurements of one side of an earlier run. `oldest`: the earliest time of trials that
-    count; `is_continued`: the run was interrupted, and this run continues it."""
+    """The measurements of one side of an earlier run."""
 
     journal: Journal
     oldest: datetime
+    """The earliest time of trials that count."""
     is_continued: bool = False
+    """True if the run was interrupted, and this run continues it."""
 
     @property
     def scope(self) -> str:
@@ -216,16 +219,19 @@ def of_workflow(
 
 @frozen_dataclass
 class EarlierRuns:
-    """The results of earlier runs. `trees`: the checkouts of head and base. `store`: keeps the
-    results of this run; `entries`: the results of earlier runs, nearest first. `unchanged`: the
-    suites whose agent is the same on both sides; `unread`: those of which no earlier run knows
-    what their agent, the same on both sides by its settings, reads."""
+    """The results of earlier runs."""
 
     trees: tuple[Snapshot, ...]
+    """The checkouts of head and base."""
     store: Store | None
+    """Keeps the results of this run."""
     entries: Sequence[EarlierSide]
+    """Nearest first."""
     unchanged: frozenset[str]
+    """The suites whose agent is the same on both sides."""
     unread: frozenset[str]
+    """The suites of which no earlier run knows what their agent, the same on both sides by its
+    settings, reads."""
 
     @contextmanager
     def keep_journals(self, session: Session, context: Context) -> Iterator[None]:
@@ -487,15 +493,6 @@ def _store(rules: Rules, context: Context) -> Store | None:
         return Store(folder=folder, scopes=[gate], key=context.store_key)
     witness = oidc.identity(context.environ)
     return of_workflow(context.environ, folder, key=context.store_key, witness=witness)
-
-
-def reuse_notes(side: Side, *, is_attended: bool) -> Iterator[Problem]:
-    """A note if results are reused."""
-    if side.reused:
-        count = sum(key.is_first for key in side.reused)
-        message = Sentence("earlier_results", count, side.reused_since)
-        hint = Sentence("earlier_results_hint", is_attended)
-        yield errors.note("earlier-results", message, hint=hint)
 
 
 # --- in the journal of a side ---------------------------------------------------------------------

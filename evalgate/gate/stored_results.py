@@ -43,7 +43,7 @@ from evalgate.model import (
     not_evaluated,
 )
 from evalgate.reports import cases as reports_cases
-from evalgate.reports.cases import CaseView
+from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.results import file, history, kept, labels as case_labels
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -145,11 +145,12 @@ def _stored_measurement(
         _are_sides(base_results, head_results) if base_results else comparison.problem
     ):
         comparison = None
+    books, edits = rules.books_on(context.moment.date()), rules.edits
     # one run knew the base's rules; it scores both sides by head's criteria, so the base's own are
     # not in its results
     if base is None or comparison is not None:
-        rules = replace(rules, edits=head_results.edits, books=rules.books[:1])
-    rules = rules.on(context.moment.date())
+        books, edits = books[:1], head_results.edits
+    rules = replace(rules, books=books, edits=edits)
     head = replace(head, suites=rules.suites)
     if base is None or base_results is None:
         return Measurement(
@@ -311,11 +312,11 @@ def _settings(use: CriterionUse, stored: Stored) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredCase(CaseView):
-    """The newest results of one case. `is_of_change`: the base passed the case, did not have it, or
-    has no known result of it."""
+    """The newest results of one case."""
 
     stored: Stored
     is_of_change: bool
+    """True if the base passed the case, did not have it, or has no known result of it."""
 
 
 def newest(settings: Settings) -> dict[CaseKey, StoredCase]:
@@ -382,14 +383,23 @@ def _reported_cases(
     for key, stored_case in stored_cases.items():
         if case := reported_cases.get(key):
             keys = {trial.key for trial in stored_case.trials}
-            reported_case = replace(
-                stored_case.with_trials(trial for trial in case.trials if trial.key in keys),
-                suite=case.suite,
-                eval_case=case.eval_case,
-                verdict=case.verdict,
-                label=case.label,
+            head = stored_case.head
+            yield (
+                key,
+                StoredCase(
+                    stored=stored_case.stored,
+                    is_of_change=stored_case.is_of_change,
+                    head=CaseSide(
+                        run=head.run,
+                        trials=tuple(trial for trial in case.trials if trial.key in keys),
+                        confirmations=head.confirmations,
+                    ),
+                    suite=case.suite,
+                    eval_case=case.eval_case,
+                    verdict=case.verdict,
+                    label=case.label,
+                ),
             )
-            yield key, reported_case
         elif problem := problems.get(key[0]):
             verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from . import gemini, openai, replay, vertex
+from evalgate.extensions import Table
+from . import gemini, openai, replay
 from .base import JudgeDriver
 
-JUDGES: Mapping[str, JudgeDriver] = MappingProxyType(
-    {driver.name: driver for driver in (gemini.DRIVER, openai.DRIVER, replay.DRIVER, vertex.DRIVER)}
+JUDGES: Table[JudgeDriver] = Table(
+    "evalgate.judges", JudgeDriver, (gemini.DRIVER, openai.DRIVER, replay.DRIVER)
 )
 """What a config may name as a judge's client, by that name."""

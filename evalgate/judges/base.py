@@ -18,7 +18,6 @@ from evalgate.text import plain
 from evalgate.values import (
     Environ,
     Json,
-    Redactor,
     Sentence,
     Wording,
     frozen_dataclass,
@@ -95,15 +94,15 @@ REFUSED = frozenset(
 
 @frozen_dataclass
 class JudgeFailure:
-    """The reason why there is no reply; `message` is redacted and names the next step.
-
-    `retry_after_s`: the wait that the provider asks for, None if it does not. `usage`: tokens that
-    were spent anyway, as for a reply that was cut."""
+    """The reason why there is no reply."""
 
     kind: JudgeFailureKind
     message: Wording
+    """Names the next step. Without the key; the panel redacts other secrets."""
     retry_after_s: float | None = None
+    """The wait that the provider asks for; None if it does not."""
     usage: Usage | None = None
+    """Tokens that were spent anyway, as for a reply that was cut."""
 
 
 class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
@@ -115,35 +114,42 @@ class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
 
 
 @frozen_dataclass
-class JudgeRequest:
-    """One question to a judge. Every field is part of its address in the cache.
+class Asker:
+    """Who asks: a criterion, and the version of its prompt."""
 
-    `model`: as ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`). `config`:
-    `judge_model_config`, the fields of GenerateContentConfig in either spelling. `schema`: JSON
-    schema of the reply, for endpoints that support it. `criterion`, `version`: the asking criterion
-    and the version of its prompt. `sample` counts from 0 in each run of the case, which is
-    `repeat`: runs that shared a verdict would count one observation several times."""
-
-    model: str
-    prompt: str
     criterion: str
     version: str
+
+
+@frozen_dataclass
+class JudgeRequest:
+    """One question to a judge. Every field is part of its address in the cache."""
+
+    model: str
+    """As ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`)."""
+    prompt: str
+    asker: Asker
     system: str = ""
     config: Json = field(default_factory=dict)
+    """ADK's `judge_model_config`: the fields of GenerateContentConfig in either spelling."""
     schema: Json | None = None
+    """JSON schema of the reply, for endpoints that support it."""
     sample: int = 0
+    """Counts from 0 in each run of the case."""
     repeat: int | str = 0
+    """The run of the case: runs that shared a verdict would count one observation several times."""
 
 
 @frozen_dataclass
 class JudgeReply:
-    """A judge's answer; `cached`: it was read from a cache or recording, and cost nothing."""
+    """A judge's answer."""
 
     parts: tuple[Text, ...]
     usage: Usage | None = None
     model_version: str | None = None
     finish: str = ""
     cached: bool = False
+    """True if it was read from a cache or recording, and cost nothing."""
 
     @property
     def text(self) -> str:
@@ -176,26 +182,26 @@ class Judge(ABC):
 
 @frozen_dataclass
 class JudgeSetting:
-    """The settings of a judge's client.
-
-    `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty
-    if there is no key; `api_key_env`: the variables that may contain it, empty if the endpoint
-    needs none. `vertex`: use Google Cloud. `environment`: for variables that a client reads itself
-    (projects, certificates). `path`: absolute, the recordings of a replay."""
+    """The settings of a judge's client."""
 
     model: str
+    """The name at the provider."""
     base_url: str = ""
+    """Empty: the provider's own."""
     api_key: str = ""
+    """Empty if there is no key."""
     api_key_env: tuple[str, ...] = ()
+    """The variables that may contain it; empty if the endpoint needs none."""
     vertex: bool = False
+    """True: use Google Cloud."""
     environment: Environ = field(default_factory=dict)
+    """For variables that a client reads itself (projects, certificates)."""
     timeout_s: float = 120.0
     path: str = ""
-    redact: Redactor = str
+    """The recordings of a replay; absolute."""
 
-    def without_secrets(self, text: str) -> str:
-        """The text without the key, and without all that `redact` removes."""
-        text = self.redact(text)
+    def without_key(self, text: str) -> str:
+        """The text without the key."""
         return text.replace(self.api_key, "***") if self.api_key else text
 
     def failure(
@@ -207,7 +213,7 @@ class JudgeSetting:
         usage: Usage | None = None,
     ) -> JudgeFailure:
         """A failure in words: the judge, the failure, the provider's message, the next step.
-        Redacted."""
+        Without the key; the panel removes other secrets."""
         # foreign text on one line, without the markup of an error page, shortened
         excerpt = " ".join(_MARKUP.sub(" ", detail[:_MOST_READ]).split())
         excerpt = plain.clip_end(excerpt, _LONGEST_DETAIL)
@@ -216,7 +222,7 @@ class JudgeSetting:
         )
         return JudgeFailure(
             kind=kind,
-            message=mapped_wording(message, self.without_secrets),
+            message=mapped_wording(message, self.without_key),
             retry_after_s=retry_after_s,
             usage=usage,
         )
@@ -237,14 +243,14 @@ class JudgeSetting:
 
 @frozen_dataclass
 class JudgeDriver:
-    """One row of `evalgate.judges.JUDGES`; `name`: the word in settings (gemini, openai, replay).
-
-    `missing(setting)`: the missing configuration, with the next step, or ""; it makes no calls.
-    `open(setting)` opens the client; raises JudgeFailed(NOT_CONFIGURED)."""
+    """One row of `evalgate.judges.JUDGES`."""
 
     name: str
+    """The word in settings (gemini, openai, replay)."""
     missing: Callable[[JudgeSetting], str]
+    """The missing configuration, with the next step, or ""; it makes no calls."""
     open: Callable[[JudgeSetting], Judge]
+    """Opens the client; raises JudgeFailed(NOT_CONFIGURED)."""
 
 
 # --- a vote among samples -------------------------------------------------------------------------
@@ -252,41 +258,41 @@ class JudgeDriver:
 
 @frozen_dataclass
 class Vote:
-    """The vote of one sample on one item. `passed` None: its word matches no label.
-
-    Not `sure`: the judge may have quoted it; it counts if a second question gives the same."""
+    """The vote of one sample on one item."""
 
     passed: bool | None
+    """None: its word matches no label."""
     label: str = ""
     rationale: str = ""
     sure: bool = True
+    """False: the judge may have quoted it; it counts if a second question gives the same."""
 
 
 @frozen_dataclass
 class SampledRequest:
-    """One question for several samples, and the reader of replies.
+    """One question for several samples, and the reader of replies."""
 
-    `request`: the panel sets its `sample`. `items`: the items to vote on, such as rubric ids; a
-    single label has the item "". `parse`: the votes in a reply, by item; an item that the reply
-    skips has no key. It must not raise. `again(items)`: the prompt that asks once more about
-    items that were skipped or are not sure; None: skipped items count as unreadable, the others as
-    they are. `exhaustive`: every sample is asked, decided or not."""
-
-    request: JudgeRequest
+    requests: tuple[JudgeRequest, ...]
+    """One for each sample."""
     parse: Callable[[JudgeReply], Mapping[str, Vote]]
+    """The votes in a reply, by item; an item that the reply skips has no key. It must not raise."""
     items: tuple[str, ...] = ("",)
-    num_samples: int = 5
-    again: Callable[[tuple[str, ...]], str] | None = None
+    """The items to vote on, such as rubric ids; a single label has the item ""."""
+    again: Callable[[int, tuple[str, ...]], JudgeRequest] | None = None
+    """The request that asks a sample once more, about items that were skipped or are not sure.
+    None: skipped items count as unreadable, the others as they are."""
     exhaustive: bool = False
+    """True: every sample is asked, decided or not."""
     deviations: Deviations = OURS
 
 
 @frozen_dataclass
 class Sample:
-    """One sample: its votes by item and its text, or its failure."""
+    """One sample: its votes and its text, or its failure."""
 
     index: int
     votes: Mapping[str, Vote] = field(default_factory=dict)
+    """By item."""
     text: str = ""
     cached: bool = False
     failure: JudgeFailure | None = None
@@ -294,12 +300,14 @@ class Sample:
 
 @frozen_dataclass
 class VoteResult:
-    """The verdict on each item of a request, in its order: the first vote of the winning side, or
-    why the item is undecided. And the samples that were asked, by index."""
+    """The verdicts of a request, and its samples."""
 
     request: SampledRequest
     items: Mapping[str, Vote | NotEvaluated]
+    """In the order of the request: the first vote of the winning side, or why the item is
+    undecided."""
     samples: tuple[Sample, ...]
+    """Those that were asked, by index."""
 
 
 class JudgePanel(Protocol):

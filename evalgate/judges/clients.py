@@ -132,18 +132,18 @@ class Clients:
         if defaults.api_key_env:
             key_names = (defaults.api_key_env,)
         keys = (environment.get(key_name, "").strip() for key_name in key_names)
-        # the user's own endpoint may need no key
-        is_keyless = own_url and not defaults.api_key_env
+        key = next(filter(None, keys), "")
+        if own_url and not defaults.api_key_env:  # the user's own endpoint may need no key
+            key_names = ()
         setting = JudgeSetting(
             model=name.name,
             base_url=own_url or endpoint.base_url,
-            api_key=next(filter(None, keys), ""),
-            api_key_env=() if is_keyless else key_names,
+            api_key=key,
+            api_key_env=key_names,
             vertex=vertex,
             environment=environment,
             timeout_s=defaults.timeout,
             path=defaults.replay,
-            redact=self.redact,
         )
         driver = self._drivers.get(client)
         reason = (

@@ -12,7 +12,7 @@ from evalgate.formats import adk_shapes
 from evalgate.model import Text, Usage, shapes
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
-from evalgate.values import member
+from evalgate.values import elements, member
 from . import base
 from .base import (
     Judge,
@@ -206,8 +206,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 def _api_failure(api_error: APIError, setting: JudgeSetting) -> JudgeFailure:
     body = api_error.details
     error = body.get("error", body) if isinstance(body, Mapping) else {}
-    detail_list = member(error, "details")
-    details = detail_list if isinstance(detail_list, list) else []
+    details = elements(error, "details")
     kind = base.kind_of_status(api_error.code)
     reasons = {str(member(detail, "reason")) for detail in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
@@ -240,12 +239,11 @@ def parse_google(details: Iterable[Any]) -> float | None:
 
 def is_daily_quota(details: Iterable[Any]) -> bool:
     """True if a `google.rpc.QuotaFailure` names a daily quota, which no run can wait for."""
-    for detail in _details_of_type(details, "QuotaFailure"):
-        violations = detail.get("violations")
-        for violation in violations if isinstance(violations, list) else ():
-            if _DAILY.search(f"{member(violation, 'quotaId')} {member(violation, 'subject')}"):
-                return True
-    return False
+    return any(
+        _DAILY.search(f"{member(violation, 'quotaId')} {member(violation, 'subject')}")
+        for detail in _details_of_type(details, "QuotaFailure")
+        for violation in elements(detail, "violations")
+    )
 
 
 def _details_of_type(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:

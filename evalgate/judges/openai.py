@@ -119,12 +119,9 @@ def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
         strict = schema.get("additionalProperties") is False
         format_fields = {"name": "verdict", "schema": dict(schema), "strict": strict}
         options["response_format"] = {"type": "json_schema", "json_schema": format_fields}
-    transport = {
-        to_camel(name): setting for name, setting in (config.pop("httpOptions", None) or {}).items()
-    }
-    options |= {
-        _TRANSPORT[name]: setting for name, setting in transport.items() if name in _TRANSPORT
-    }
+    for name, setting in (config.pop("httpOptions", None) or {}).items():
+        if to_camel(name) in _TRANSPORT:
+            options[_TRANSPORT[to_camel(name)]] = setting
     options |= {_PARAMETERS[name]: config.pop(name) for name in list(config) if name in _PARAMETERS}
     return options, next((name for name in config if name not in _INERT), "")
 

@@ -125,8 +125,9 @@ class UsageLedger:
         is_paid = usage is not None or "calls" in counts
         cost_usd = models.cost_usd(request.model, usage)
         tokens = usage or Usage()
+        criterion = request.asker.criterion
         use = JudgeUse(
-            criterion=request.criterion,
+            criterion=criterion,
             model=request.model,
             prompt_tokens=(tokens.prompt_tokens or 0) + (tokens.tool_use_prompt_tokens or 0),
             output_tokens=(tokens.candidates_tokens or 0) + (tokens.thoughts_tokens or 0),
@@ -134,10 +135,10 @@ class UsageLedger:
             unpriced=int(is_paid and cost_usd is None),
             **counts,
         )
-        key = (request.criterion, request.model)
+        key = (criterion, request.model)
         with self._lock:
             uses = [self._uses[key], use] if key in self._uses else [use]
-            self._uses[key] = total_of(uses, criterion=use.criterion, model=use.model)
+            self._uses[key] = total_of(uses, criterion=criterion, model=request.model)
 
     def uses(self) -> tuple[JudgeUse, ...]:
         """The current use, ordered by criterion and model."""
@@ -233,7 +234,7 @@ class VotingPanel:
                 return
             sampled_request = sampled_requests[position]
             with self._lock:
-                pool = self._pools[sampled_request.request.model]
+                pool = self._pools[sampled_request.requests[0].model]
             waves[position] = [
                 pool.submit(self._sample, sampled_request, index)
                 for index in next_samples(sampled_request, samples_by_request[position])
@@ -250,13 +251,10 @@ class VotingPanel:
                     samples_by_request[position] += samples
                     if samples:
                         start_wave(position)
-        return tuple(
-            decide(sampled_request, samples)
-            for sampled_request, samples in zip(sampled_requests, samples_by_request, strict=True)
-        )
+        return tuple(map(decide, sampled_requests, samples_by_request))
 
     def _sample(self, sampled_request: SampledRequest, index: int) -> Sample:
-        request = replace(sampled_request.request, sample=index)
+        request = sampled_request.requests[index]
         try:
             reply = self.ask(request)
         except JudgeFailed as error:
@@ -277,7 +275,7 @@ class VotingPanel:
         if missing_items and sampled_request.again is not None:
             second_votes: Mapping[str, Vote] = {}
             with suppress(JudgeFailed):  # without a second reply the items stay skipped
-                requests.append(replace(request, prompt=sampled_request.again(missing_items)))
+                requests.append(sampled_request.again(index, missing_items))
                 second_reply = self.ask(requests[-1])
                 second_votes = sampled_request.parse(second_reply)
                 texts.append(second_reply.text)
@@ -301,7 +299,8 @@ class VotingPanel:
         with self._lock:
             future = self._under_way.setdefault(address, new_future)
         if future is not new_future:
-            reply = replace(future.result(), cached=True)
+            # it cost nothing, and is neither counted nor kept once more
+            reply = JudgeReply(parts=future.result().parts, cached=True)
             self._ledger.add(request, cached=1)
             return reply
         try:
@@ -337,22 +336,16 @@ class VotingPanel:
         """Ask at the provider's pace and within the budget, and record it in the ledger."""
         try:
             judge, limiter = self._clients.client(request.model)
-        except JudgeFailed as error:
-            self._ledger.add(request, failures={error.failure.kind.value: 1})
-            return error.failure
-
-        try:
             reply = limiter.run(
                 lambda: self._ask_paid(judge, request),
                 model=request.model,
                 retried=lambda failure: self._ledger.add(request, failure.usage, retries=1),
             )
         except JudgeFailed as error:
-            failure = replace(
-                error.failure, message=mapped_wording(error.failure.message, self._clients.redact)
-            )
+            failure = error.failure
             self._ledger.add(request, failure.usage, failures={failure.kind.value: 1})
-            return failure
+            message = mapped_wording(failure.message, self._clients.redact)
+            return JudgeFailure(kind=failure.kind, message=message)
         if reply.cached:  # a replay
             self._ledger.add(request, cached=1)
         else:
@@ -441,13 +434,13 @@ def next_samples(sampled_request: SampledRequest, samples: Sequence[Sample]) -> 
     `samples`: those asked so far, from the first on. A wave has as many samples as the slowest item
     needs at least, so that no sample is asked unnecessarily."""
     sample_count = len(samples)
-    remaining_count = sampled_request.num_samples - sample_count
+    remaining_count = len(sampled_request.requests) - sample_count
     if remaining_count <= 0 or any(
         sample.failure and sample.failure.kind in FINAL_KINDS for sample in samples
     ):
         return ()
     if sampled_request.exhaustive or not sampled_request.deviations.spared_samples:
-        return tuple(range(sample_count, sampled_request.num_samples))
+        return tuple(range(sample_count, len(sampled_request.requests)))
     needs = (_needed(*_tally(sampled_request, item, samples)) for item in sampled_request.items)
     wave_size = max((count for count in needs if count <= remaining_count), default=0)
     return tuple(range(sample_count, sample_count + wave_size))
@@ -478,7 +471,7 @@ def _tally(
     say, either."""
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
     outcomes = [vote.passed for vote in votes if vote is not None]
-    unknown_count = sampled_request.num_samples - len(votes)
+    unknown_count = len(sampled_request.requests) - len(votes)
     unknown_count += _passed_over(sampled_request, item, samples)
     return outcomes.count(True), outcomes.count(False), unknown_count
 

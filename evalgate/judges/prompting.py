@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ from evalgate.model import (
 )
 from evalgate.text import plain
 from evalgate.values import Json, JsonObject, frozen_dataclass, member
-from .base import JudgeRequest, Vote
+from .base import Asker, JudgeRequest, Vote
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -110,17 +110,19 @@ MOST_REQUIRED = 8
 
 @frozen_dataclass
 class ReplyForm:
-    """The form of a reply with verdicts: the field `key` has one of the `labels`, True for a yes.
-
-    `names`: the items to judge, with their names in the prompt; the reply is a list with an entry
-    for each, except for ONE_ITEM. `texts`, `quoted`: the fields before the label; the rationale of
-    a verdict quotes the latter. Without labels, the reply has no verdicts."""
+    """The form of a reply with verdicts. Without labels, the reply has no verdicts."""
 
     labels: Mapping[str, bool]
+    """The possible words, True for a yes."""
     key: str = "verdict"
+    """The field with the label."""
     names: Mapping[str, str] = field(default_factory=lambda: ONE_ITEM)
+    """The items to judge, with their names in the prompt; the reply is a list with an entry for
+    each, except for ONE_ITEM."""
     texts: tuple[str, ...] = ("rationale",)
+    """The fields before the label."""
     quoted: tuple[str, ...] = ()
+    """Further fields before the label, which the rationale of a verdict quotes."""
 
     @property
     def is_single(self) -> bool:
@@ -176,29 +178,33 @@ def _prose_of(entry: Json, *keys: str) -> str:
 
 @frozen_dataclass
 class Question:
-    """A question as it is sent: `system` has only our words. `version` changes with every word of
-    the question.
-
-    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    """A question as it is sent."""
 
     system: str
+    """Only our words."""
     prompt: str
     version: str
+    """Changes with every word of the question."""
     schema: Json | None = None
     pieces: Pieces = field(default_factory=dict)
+    """The judged material."""
     code: str = ""
+    """The code at the end of a JSON reply; "" for none."""
     form: ReplyForm = ReplyForm(labels=MappingProxyType({}))
 
-    def request(self, model: str, config: Json | None, **more: Any) -> JudgeRequest:
-        """The request to a model; `more`: its other fields. The config's `system_instruction`
+    def request(
+        self, model: str, config: Json | None, *, criterion: str, prompt: str = "", **more: Any
+    ) -> JudgeRequest:
+        """The request of a criterion to a model; `prompt`: instead of the question's; `more`: its
+        other fields. The config's `system_instruction`
         follows our words: it would replace them at one provider, and others would refuse it."""
         settings = dict(config or {})
         instructions = [settings.pop(name, None) for name in SYSTEM_INSTRUCTION]
         texts = [text_of_instruction(text) for text in instructions if text]
         return JudgeRequest(
             model=model,
-            prompt=self.prompt,
-            version=self.version,
+            prompt=prompt or self.prompt,
+            asker=Asker(criterion=criterion, version=self.version),
             system="\n".join(text for text in (self.system, *texts) if text),
             config=settings,
             schema=self.schema,
@@ -395,18 +401,6 @@ _FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
 _WORD = re.compile(r"[^\W_]+")
 
 
-@frozen_dataclass
-class Statement:
-    """The verdicts in a reply: `entries`, with lowered keys.
-
-    Not `sure`: they may be quoted. `has_other_code`: it ends with another code than the message's,
-    which no pass survives."""
-
-    entries: Sequence[Json] = ()
-    sure: bool = True
-    has_other_code: bool = False
-
-
 def split_thoughts(text: str) -> tuple[str, str] | None:
     """The thoughts at the start of a text, and the text after them; None if their end is
     unclear."""
@@ -419,15 +413,16 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return (thoughts, remainder[0]) if len(remainder) == 1 else None
 
 
-def _state(question: Question, text: str) -> Statement:
-    """The verdicts of a reply: of one that is one JSON document, or of its objects that end with
-    the code."""
+def _state(question: Question, text: str) -> tuple[Sequence[Json], bool, bool]:
+    """The verdicts of a reply, with lowered keys: of one that is one JSON document, or of its
+    objects that end with the code. Whether they are surely the judge's own; and whether it ends
+    with another code than the message's, which no pass survives."""
     pieces = question.pieces
     code = question.code
     form = question.form
     text_parts = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
     if text_parts is None:
-        return Statement()
+        return (), True, False
     body = _without_fence(text_parts[1].strip())
     document = _parse_json(body)
     if document is None:
@@ -437,16 +432,13 @@ def _state(question: Question, text: str) -> Statement:
             if code and list(json_object.items())[-1:] == [("code", code)]
         ]
         is_one = all(entries == coded_entries[0] for entries in coded_entries)
-        return Statement(entries=coded_entries[0] if coded_entries and is_one else ())
+        return coded_entries[0] if coded_entries and is_one else (), True, False
     # a text that is quoted among thoughts and ends them: the text after it would pass for the reply
     is_torn = any(f"</{name}>" in piece.lower() for piece in pieces.values() for name in _THOUGHTS)
     has_code = bool(code) and isinstance(document, dict) and "code" in document
     has_other_code = has_code and document["code"] != code
-    return Statement(
-        entries=() if _is_quoted(body, pieces) else form.entries(document),
-        sure=not has_other_code and (has_code or not is_torn),
-        has_other_code=has_other_code,
-    )
+    entries = () if _is_quoted(body, pieces) else form.entries(document)
+    return entries, not has_other_code and (has_code or not is_torn), has_other_code
 
 
 def _is_quoted(text: str, pieces: Pieces) -> bool:
@@ -561,22 +553,28 @@ def read_votes(question: Question, text: str) -> Mapping[str, Vote]:
     items |= {name.casefold(): item for item, name in form.names.items()}
     votes: dict[str, Vote] = {}
     is_torn = False
-    statement = _state(question, text)
-    for entry in statement.entries:
-        vote = vote_of(entry[form.key], form.labels, rationale=form.rationale(entry))
+    entries, is_own, has_other_code = _state(question, text)
+    for entry in entries:
+        word = read_label(entry[form.key], form.labels)
+        passed = None if word is None else form.labels[word]
+        label = quoted_value(entry[form.key]) if word is None else word
         written_name = "" if form.is_single else str(entry.get("id", ""))
         item = items.get(written_name) or items.get(bare_name(written_name))
         earlier_vote = None if item is None else votes.get(item)
-        is_torn = is_torn or (not vote.passed and (item is None or earlier_vote is not None))
-        label = vote.label
-        if earlier_vote is not None and earlier_vote.passed is not vote.passed:
+        is_torn = is_torn or (not passed and (item is None or earlier_vote is not None))
+        is_disputed = form.is_single and _has_other_label(entry, form, label)
+        if earlier_vote is not None and earlier_vote.passed is not passed:
             label = f"{earlier_vote.label} and {label}"
-            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        elif form.is_single and _has_other_label(entry, form, label):
-            vote = Vote(passed=None, label=label, rationale=vote.rationale, sure=False)
-        checked_vote = _own_vote(vote, statement, question)
-        if item is not None and checked_vote is not None:
-            votes[item] = checked_vote
+            is_disputed = True
+        if is_disputed:
+            passed = None
+        is_foreign = not is_own and (has_other_code or _is_quotable(label, question))
+        if item is None or (passed and is_foreign):
+            continue
+        # no author would plant a failure
+        is_sure = not is_disputed and (is_own or passed is False)
+        reason = form.rationale(entry)
+        votes[item] = Vote(passed=passed, label=label, rationale=reason, sure=is_sure)
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
@@ -587,19 +585,13 @@ def _has_other_label(entry: Json, form: ReplyForm, label: str) -> bool:
     return any(other not in (None, label) for other in labels)
 
 
-def _own_vote(vote: Vote, statement: Statement, question: Question) -> Vote | None:
-    """The vote if it is the judge's own word; not `sure` if it may be quoted, None if it probably
-    is."""
-    if statement.sure or vote.passed is False:  # no author would plant a failure
-        return vote
-    # the judged material has both the key and the label, with any characters in between
+def _is_quotable(label: str, question: Question) -> bool:
+    """True if the judged material has both the key and the label, with any characters in
+    between."""
     material = [_letters(text) for text in question.pieces.values()]
-    is_quotable = all(
-        any(_letters(word) in text for text in material) for word in (question.form.key, vote.label)
+    return all(
+        any(_letters(word) in text for text in material) for word in (question.form.key, label)
     )
-    if vote.passed and (statement.has_other_code or is_quotable):
-        return None
-    return replace(vote, sure=False)
 
 
 _LOOK_ALIKES = str.maketrans(
@@ -615,11 +607,3 @@ def _letters(text: str) -> str:
     letters = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
     letters = unicodedata.normalize("NFKD", letters).casefold().translate(_LOOK_ALIKES)
     return re.sub("[^a-z0-9]+", "", letters)
-
-
-def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
-    """The vote for a value; a value that matches no label is shown as it was written."""
-    word = read_label(value, labels)
-    if word is None:
-        return Vote(passed=None, label=quoted_value(value), rationale=rationale)
-    return Vote(passed=labels[word], label=word, rationale=rationale)

@@ -38,9 +38,7 @@ FORMAT = 1
 @frozen_dataclass
 class CachedReply:
     """A kept reply with its origin. The question itself is only part of the address, so that no
-    prompt is kept.
-
-    `run`: the workflow run that asked (`config.context.run_of`)."""
+    prompt is kept."""
 
     address: str
     reply: JudgeReply
@@ -50,6 +48,7 @@ class CachedReply:
     sample: int = 0
     repeat: int | str = 0
     run: str = ""
+    """The workflow run that asked (`config.context.run_of`)."""
 
 
 _ENTRIES = TypeAdapter(CachedReply)
@@ -62,6 +61,7 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
     `endpoint`: the server, if it is not the model's own provider: another server is another
     judge."""
     document = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    document |= dataclasses.asdict(document.pop("asker"))
     document["format"] = FORMAT
     if not request.repeat:
         del document["repeat"]
@@ -76,8 +76,8 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
     return CachedReply(
         address=address_of(request, endpoint=endpoint),
         reply=reply,
-        criterion=request.criterion,
-        version=request.version,
+        criterion=request.asker.criterion,
+        version=request.asker.version,
         model=request.model,
         sample=request.sample,
         repeat=request.repeat,
@@ -143,25 +143,19 @@ class VerdictCache:
         try:
             if path.stat().st_mtime < self._oldest_s:  # the judge may have changed since
                 return None
-            text = path.read_text(encoding="utf-8")
+            entry = parse_entry(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self._warn(
-                f"judge cache: {path.name} cannot be read; the judge is asked again: {type(error).__name__}"
-            )
-            return None
-        try:
-            entry = parse_entry(text)
+            problem = f"cannot be read; the judge is asked again: {type(error).__name__}"
         except ValueError as error:
-            self._warn(f"judge cache: {path.name} is damaged; the judge is asked again: {error}")
-            return None
-        if entry.address != address:
-            self._warn(
-                f"judge cache: {path.name} holds the reply to a different question; the judge is asked again"
-            )
-            return None
-        return entry.reply
+            problem = f"is damaged; the judge is asked again: {error}"
+        else:
+            if entry.address == address:
+                return entry.reply
+            problem = "holds the reply to a different question; the judge is asked again"
+        self._warn(f"judge cache: {path.name} {problem}")
+        return None
 
     def write(self, entry: CachedReply) -> None:
         """Keep a reply; the last writer wins."""
@@ -278,7 +272,7 @@ class ReplayJudge(Judge):
         """The reply is `cached`: it costs nothing."""
         entry = self._replies.get(address_of(request))
         if entry is None:
-            detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
+            detail = f"{request.asker.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
                 detail += f", or fewer runs were recorded (this is run {request.repeat})"
             return self._setting.failure(JudgeFailureKind.NO_RECORDING, detail)

@@ -328,8 +328,8 @@ class Reruns:
 
 
 @frozen_dataclass
-class CaseComparison:
-    """One case on both sides."""
+class CaseSides:
+    """The outcomes of one case on both sides."""
 
     suite: str
     case_id: str
@@ -338,6 +338,12 @@ class CaseComparison:
     """None if only the base has the case."""
     base: CaseOutcome | None = None
     """None if there is no result for the same case."""
+
+
+@frozen_dataclass
+class CaseComparison(CaseSides):
+    """One case on both sides, and where its failure comes from."""
+
     origin: FailureOrigin | None = None
     """The origin of its failure; None if head does not fail."""
     newly: tuple[str, ...] = ()

@@ -167,11 +167,6 @@ class Report:
         return self.display.files
 
     @property
-    def past(self) -> Mapping[CaseKey, tuple[PastCase, ...]]:
-        """The earlier results of each case, the oldest first."""
-        return self.facts.past
-
-    @property
     def head_commit(self) -> str:
         """Head's commit; "" if it is unknown."""
         return self.links.commit or self.run.commit

@@ -24,7 +24,6 @@ from evalgate.model import (
     Lack,
     Reason,
     Report,
-    Reruns,
     Run,
     Suite,
     TrialKey,
@@ -276,17 +275,12 @@ class CaseView:
     def failure_origin(self) -> str:
         """The origin of the failure, and why it does not decide, if so; "" without a base."""
         origin = failure_origin(self.label, self.compared)
-        reruns = self.reruns
+        reruns = None if self.compared is None else self.compared.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
         if origin and not self.allowed and self.verdict.exemption:
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
-
-    @property
-    def reruns(self) -> Reruns | None:
-        """The fresh runs that were to confirm its failure."""
-        return None if self.compared is None else self.compared.reruns
 
     @property
     def is_new(self) -> bool:

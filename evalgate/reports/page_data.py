@@ -273,7 +273,7 @@ def _case_and_traces(
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "exemption": exemption and [exemption.owner, exemption.expires, exemption.reason],
-        "past": v.report.past.get(case.key, ()),
+        "past": v.report.facts.past.get(case.key, ()),
         "file": v.file_page(case),
         "note": turns.conversation_of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(verdict, base_values) for verdict in case.verdict.criteria],

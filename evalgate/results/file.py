@@ -114,7 +114,7 @@ class AgentEntry(Entry):
     inputs: str = described("Equal if it read the same files of its checkout; absent: unknown.", "")
 
 
-@fields_of(SimulatorUse, without={"place"})
+@fields_of(SimulatorUse)
 class SimulatorEntry(Entry):
     """The simulated user: ADK's user_simulator_config as it was used."""
 

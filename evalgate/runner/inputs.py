@@ -35,14 +35,21 @@ class SideInputs:
     memory. If reads were not observed, all files count."""
 
     tree: Snapshot
-    uses: Mapping[str, AgentUse]  # by `AgentUse.key`
-    agents: Mapping[str, Agent]  # by `AgentUse.key`
+    """The checkout."""
+    uses: Mapping[str, AgentUse]
+    """By `AgentUse.key`."""
+    agents: Mapping[str, Agent]
+    """By `AgentUse.key`."""
     environment_of: Callable[[Agent], str]
+    """The fingerprint of an agent's environment; "" before the agent has started."""
     watches: Callable[[], Sequence[Watch]] = tuple
-    depends_on: Sequence[str] = ()  # globs: replace "all files" if reads are unknown
-    # True: use the worker's own report, because other programs read a person's checkout too
+    """The watches of the checkout, or of its copies, so far."""
+    depends_on: Sequence[str] = ()
+    """Globs, which replace "all files" if reads are unknown."""
     trusts_workers: bool = False
+    """True: use the worker's own report, because other programs read a person's checkout too."""
     inputs_by_agent: dict[str, Inputs] = field(default_factory=dict)
+    """By `AgentUse.key`, as far as they are known."""
 
     def of(self, agent: str) -> Inputs:
         """The inputs of one agent, by its key. `environment` is "" before the agent has started."""

@@ -8,11 +8,12 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import field
 from datetime import datetime
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from evalgate import __version__, agents
@@ -41,7 +42,7 @@ from evalgate.model import (
     Reason,
     Run,
     Score,
-    Suite,
+    Suites,
     Trial,
     TrialKey,
     TrialView,
@@ -53,7 +54,7 @@ from evalgate.results.journal import Journal
 from evalgate.simulation import user
 from evalgate.system import inputs as system_inputs
 from evalgate.text import words
-from evalgate.values import Wording, without
+from evalgate.values import Wording, frozen_dataclass, without
 from evalgate.worker.inputs import EVERYTHING
 from . import budget, trials
 from .budget import Budget
@@ -125,33 +126,54 @@ MOST_FILES = 500
 """The most files of an agent that results.json lists."""
 
 
+@frozen_dataclass
+class Checkout:
+    """The code of a side, and what it measures."""
+
+    root: Path
+    suites: Suites
+    """With its own agents."""
+    skipped: frozenset[CaseKey] = frozenset()
+    """Cases that do not run in it."""
+    commit: str = ""
+    dirty: bool | None = None
+    """True if files differ from the commit; None if unknown."""
+    part: PlanPart | None = None
+    """The part of a plan in `suites`, with its own agents in the plan; None: the whole plan."""
+    repeats: int | None = None
+    """Of stored results that stand in for all runs; None: as many as are planned."""
+    stored_agents: Mapping[str, tuple[Mapping[str, str], AgentDescription | None]] = field(
+        default_factory=dict
+    )
+    """By `AgentUse.key`, what stored results know of agents that may not run: the environment and
+    the description."""
+
+
 class Side:
     """One side of a run: serves trials one by one, on any thread, and stores the results.
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order. Grades
     that need no model are computed again and not stored in `journal`, which holds all other results
-    of this side. `inputs`: the files and environments of its agents. `skipped`: cases (suite key,
-    case id) that this side does not run. `shared`: suites that it does not run, because it has the
-    same agent as the side before it and uses that side's results."""
+    of this side. `inputs`: the files and environments of its agents. `shared`: suites that it does
+    not run, because it has the same agent as the side before it and uses that side's results."""
 
     def __init__(
         self,
         session: Session,
-        suites: tuple[Suite, ...],
+        checkout: Checkout,
         *,
         agents: Mapping[str, Agent],
         criteria: Mapping[str, Mapping[str, Criterion]],
         journal: Journal,
         inputs: SideInputs,
-        skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
     ) -> None:
-        self.suites = suites
+        self.checkout = checkout
+        self.suites = checkout.suites
         self.agents = agents
         self.journal = journal
-        self.skipped = frozenset(skipped)
         self.shared = frozenset(shared)
-        self.graded: dict[TrialKey, GradedTrial] = {}  # first runs and reruns
+        self.graded: dict[TrialKey, GradedTrial] = {}  # its own first runs and reruns
         self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
@@ -167,14 +189,22 @@ class Side:
                 use, version=__version__, deviations=session.settings.deviations
             )
             + use.code_commit
-            for suite in suites
+            for suite in checkout.suites
             for use in suite.criteria
         }
 
     @property
-    def first_trials(self) -> Iterator[GradedTrial]:
-        """The graded trials without those of reruns."""
-        return (trial for key, trial in self.graded.items() if key.is_first)
+    def results(self) -> Mapping[TrialKey, GradedTrial]:
+        """Its graded trials, with the first side's first runs of shared suites."""
+        if not self.shared:
+            return self.graded
+        first_side = self._session.sides[0]
+        shared_trials = {
+            key: trial.shared()
+            for key, trial in first_side.graded.items()
+            if key.is_first and key.suite in self.shared
+        }
+        return self.graded | shared_trials
 
     @property
     def reused_since(self) -> str:
@@ -197,12 +227,33 @@ class Side:
         }
         return trial, grades
 
+    def about(self) -> dict[str, dict[str, str]]:
+        """What the agents report about themselves, by `AgentUse.key`; else what stored results
+        know."""
+        reported = {key: dict(agent.about()) for key, agent in self.agents.items()}
+        stored = {
+            key: dict(environment)
+            for key, (environment, _) in self.checkout.stored_agents.items()
+            if environment and not reported.get(key)
+        }
+        return reported | stored
+
     def descriptions(self) -> dict[str, AgentDescription]:
-        """The parts of the agents, as far as they are known, by `AgentUse.key`."""
+        """The parts of the agents, as far as they are known, by `AgentUse.key`; those in stored
+        results if the agent reports no packages."""
         descriptions = {}
-        for key, agent in self.agents.items():
-            description = agent.description() or AgentDescription()
-            description = replace(description, files=self._files_of(key))
+        stored_agents = self.checkout.stored_agents
+        for key in dict.fromkeys((*self.agents, *stored_agents)):
+            agent = self.agents.get(key)
+            parts = (agent and agent.description()) or AgentDescription()
+            files = self._files_of(key) if agent else {}
+            _, stored_parts = stored_agents.get(key, ({}, None))
+            if stored_parts is not None and not parts.packages:
+                parts = stored_parts
+                files = files or parts.files
+            description = AgentDescription(
+                agents=parts.agents, packages=parts.packages, files=files
+            )
             if description != AgentDescription():
                 descriptions[key] = description
         return descriptions
@@ -227,7 +278,7 @@ class Side:
 
     def runs(self, task: Task) -> bool:
         """True if this side has results of its own for the task."""
-        return task.suite.key not in self.shared and task.key.case not in self.skipped
+        return task.suite.key not in self.shared and task.key.case not in self.checkout.skipped
 
     def knows(self, task: Task) -> bool:
         """True if the task runs no agent: the trial is stored, or the agent is absent."""
@@ -266,10 +317,16 @@ class Side:
         missing_names = grade_addresses.keys() - stored_grades.keys() - idle_criteria
         if session.stop.is_set() and missing_names:
             return
-        for name in missing_names:
+        # custom metrics that did not run with the base's code, which the addresses of scores name
+        stray_names = {
+            use.name
+            for use in task.suite.criteria
+            if use.code_commit and use.name in session.strays
+        }
+        for name in missing_names - stray_names:
             score = grades[name]
             # other grades are not stored: a resumed run may succeed
-            if isinstance(score, Score) and not session.has_other_code(task.suite, name):
+            if isinstance(score, Score):
                 journal.add_grade(grade_addresses[name], score)
         graded_trial = GradedTrial(
             key=trial.key,
@@ -282,7 +339,7 @@ class Side:
         )
         self.graded[task.key] = graded_trial
         if task.key.is_first:
-            session.share(task, trial, graded_trial)
+            session.share(task, trial)
         self._report_progress(task, trial, graded_trial, is_known=known_trial is not None)
 
     def _run(self, task: Task, address: str) -> Trial | None:
@@ -290,7 +347,8 @@ class Side:
         or of the budget interrupted it. An agent whose services are down is not asked: 0
         attempts."""
         session = self._session
-        outage = self._outages[task.suite.agent.key]
+        agent = task.suite.agent.key
+        outage = self._outages[agent]
         if failure := outage.failure:
             return Trial(key=task.key, outcome=failure, attempts=0)
         if not session.budget.begin():
@@ -301,17 +359,12 @@ class Side:
         has_failed = isinstance(trial.outcome, AgentFailure)
         if session.stop.is_set() and has_failed:
             return None
-        self.keep(address, trial, task.suite.agent.key)
+        self.journal.add_inputs(agent, self.inputs.of(agent))
+        self.journal.add_trial(address, trial, agent=agent)
         # the journal has the failure without secrets
         trial = (has_failed and self.journal.trial(address, task.key)) or trial
         outage.note(trial.outcome, started_at=started_at)
         return trial
-
-    def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
-        """Put a trial of an agent into the journal, after the agent's inputs. Raises
-        UnavailableError."""
-        self.journal.add_inputs(agent, self.inputs.of(agent))
-        self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
     def _report_progress(
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
@@ -379,7 +432,6 @@ class Session:
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
-        self._part = part
         self._now = moment
         self._started = time.monotonic()
         self._repeats = 0
@@ -409,7 +461,11 @@ class Session:
         missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
         an outage, or if the budget has no runs left."""
         for side in self.sides:
-            side.again = frozenset(trial.key for trial in side.first_trials if _is_outage(trial))
+            side.again = frozenset(
+                key
+                for key, trial in side.graded.items()
+                if key.is_first and key.suite not in side.shared and _is_outage(trial)
+            )
         count = sum(len(side.again) for side in self.sides)
         is_few = 0 < count <= max(1, FEW * self._served())
         has_room = self.settings.retries and self.budget.has_room(count)
@@ -421,37 +477,20 @@ class Session:
             reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
         )
 
-    def has_other_code(self, suite: Suite, name: str) -> bool:
-        """True if a custom metric did not run with the base's code, which the address of its score
-        names."""
-        return name in self.strays and any(
-            use.name == name and use.code_commit for use in suite.criteria
-        )
-
-    def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
-        """Store a trial of the first side as one of the sides that share its suite."""
-        for number, side in enumerate(self.sides):
-            if number and task.suite.key in side.shared:
+    def share(self, task: Task, trial: Trial) -> None:
+        """Store a trial of the first side in the journals of the sides that share its suite."""
+        for side in self.sides[1:]:
+            if task.suite.key in side.shared:
                 suite = next(suite for suite in side.suites if suite.key == task.suite.key)
-                address, _ = side.addresses(replace(task, suite=suite, side=number))
+                address, _ = side.addresses(Task(key=task.key, suite=suite, case=task.case))
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
-                side.graded[task.key] = graded.shared()
-
-    def share_suite(self, suite: str) -> None:
-        """Use the first side's results for a suite on the second side, instead of the second side's
-        own runs."""
-        head, base = self.sides
-        base.shared |= {suite}
-        for key, graded in head.graded.items():
-            if key.suite == suite:
-                base.graded[key] = graded.shared()
 
     def part_suite(self, suite: str) -> None:
-        """Undo `share_suite`: the second side has no results of the suite yet."""
+        """No longer share a suite: the second side has no results of it yet."""
         base = self.sides[1]
+        base.again |= {key for key in base.results if key.suite == suite}
         base.shared -= {suite}
-        base.again |= {key for key in base.graded if key.suite == suite}
         base.graded = {key: trial for key, trial in base.graded.items() if key.suite != suite}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
@@ -490,29 +529,35 @@ class Session:
         """The use of judges so far."""
         return () if self._panel is None else self._panel.uses()
 
-    def run(self, side: Side) -> Run:
-        """The results of a side so far."""
-        keys = [
+    def first_keys(self, side: Side) -> list[TrialKey]:
+        """The first runs of a side, in the order of suites, cases and repeats."""
+        return [
             TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites
             for case in suite.cases
-            if (suite.key, case.case_id) not in side.skipped
-            for number in range(self._repeats)
+            if (suite.key, case.case_id) not in side.checkout.skipped
+            for number in range(side.checkout.repeats or self._repeats)
         ]
+
+    def run(self, side: Side, trials: Mapping[TrialKey, GradedTrial] | None = None) -> Run:
+        """The results of a side so far. `trials`: its first runs and reruns, with the marks that
+        only the gate knows; None: as they were graded."""
+        graded = side.results if trials is None else trials
+        keys = self.first_keys(side)
         return Run(
             suites=side.suites,
-            trials=tuple(side.graded[key] for key in keys if key in side.graded),
+            trials=tuple(graded[key] for key in keys if key in graded),
             transcripts=side.journal.find,
-            repeats=self._repeats,
-            confirmations=tuple(
-                side.graded[key] for key in sorted(key for key in side.graded if not key.is_first)
-            ),
+            repeats=side.checkout.repeats or self._repeats,
+            confirmations=tuple(graded[key] for key in sorted(graded) if not key.is_first),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
             started_at=self._now.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._started,
             complete=not self._cut_off,
-            agents={key: dict(agent.about()) for key, agent in side.agents.items()},
+            commit=side.checkout.commit,
+            dirty=side.checkout.dirty,
+            agents=side.about(),
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             inputs={
@@ -522,7 +567,7 @@ class Session:
             },
             models=frozenset(side.models),
             descriptions=side.descriptions(),
-            part=self._part,
+            part=side.checkout.part,
         )
 
     def _carry_out(

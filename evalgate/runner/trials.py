@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.agents.base import Agent, AgentFailed, Stopwatch
@@ -27,6 +27,7 @@ from evalgate.model import (
     FailureKind,
     Invocation,
     Outcome,
+    Part,
     Purpose,
     Suite,
     ToolCall,
@@ -51,13 +52,13 @@ WAIT_S = 0.5
 
 @frozen_dataclass
 class Task:
-    """One trial to run. `side`: the position of its side among the sides that are measured
-    together."""
+    """One trial to run."""
 
     key: TrialKey
     suite: Suite
     case: Case
     side: int = 0
+    """The position of its side among those that are measured together."""
 
 
 HEADS_CHANCE = 0.5
@@ -142,18 +143,20 @@ def run_bounded(
 
 @frozen_dataclass
 class TrialRunner:
-    """Runs one trial at a time with the agent that its suite names.
-
-    `retries`: further attempts after an infrastructure failure, with growing, jittered pauses.
-    `stop`: set when the run is to end; it also ends pauses. `simulate` makes the user of a trial.
-    `pace` decides when an attempt starts. `say_once`: logs a text the first time only."""
+    """Runs one trial at a time with the agent that its suite names."""
 
     retries: int
+    """Further attempts after an infrastructure failure, with growing, jittered pauses."""
     stop: threading.Event
+    """Set when the run is to end; it also ends pauses."""
     simulate: Simulate
+    """Makes the user of a trial."""
     pace: Pace
+    """Decides when an attempt starts."""
     pause_s: float = BACKOFF_S
+    """The first pause."""
     say_once: Callable[[str], object] = lambda _: None
+    """Logs a text the first time only."""
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time in seconds. Never raises for an
@@ -310,28 +313,31 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
         content = event.content or Content()
         if any(isinstance(part, ToolResponse) for part in content.parts):
             continue  # added after its call instead
-        parts = tuple(
-            replace(part, id=part.id or f"before-{number}-{place}-{index}")
-            if isinstance(part, ToolCall)
-            else part
-            for index, part in enumerate(content.parts)
-        )
-        events.append(replace(event, content=replace(content, parts=parts)))
-        for call in parts:
-            if not isinstance(call, ToolCall):
+        parts: list[Part] = []
+        answers = []
+        for index, part in enumerate(content.parts):
+            if not isinstance(part, ToolCall):
+                parts.append(part)
                 continue
+            call_id = part.id or f"before-{number}-{place}-{index}"
+            parts.append(ToolCall(name=part.name, args=part.args, id=call_id))
             response = next(
                 (
                     response
                     for response in remaining_responses
-                    if response.name == call.name and response.id in (call.id, None)
+                    if response.name == part.name and response.id in (call_id, None)
                 ),
-                ToolResponse(name=call.name, response={}),
+                None,
             )
-            if response in remaining_responses:
+            if response is not None:
                 remaining_responses.remove(response)
-            responses = Content(parts=(replace(response, id=call.id),), role="user")
-            events.append(Event(author=event.author, content=responses))
+            result = {} if response is None else response.response
+            answer = ToolResponse(name=part.name, response=result, id=call_id)
+            answers.append(
+                Event(author=event.author, content=Content(parts=(answer,), role="user"))
+            )
+        events.append(replace(event, content=Content(parts=tuple(parts), role=content.role)))
+        events += answers
     return replace(turn, events=tuple(events))
 
 
@@ -340,13 +346,16 @@ LEAD = 2
 and a drifting provider or a spent budget must affect both sides equally."""
 
 
-@dataclass(slots=True)
 class _SideTasks:
-    """The queue of one side. `begun`: its trials that began, without stored ones."""
+    """The queue of one side."""
 
-    waiting: deque[tuple[int, Task]] = field(default_factory=deque)
-    begun: int = 0
-    under_way: int = 0
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, Task]] = deque()
+        """Each with its position among the tasks of all sides."""
+        self.begun = 0
+        """The number of its trials that began, without stored ones."""
+        self.under_way = 0
+        """The number of these that have not ended."""
 
 
 class FairTasks(Iterator[Task]):

@@ -32,7 +32,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.text.templates import TemplateError
-from evalgate.values import Environ, Json
+from evalgate.values import Environ, Json, JsonObject
 from . import prompt
 from .prompt import Script
 
@@ -208,21 +208,20 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
         )
         uses.insert(informational_index, ended_use)
 
-    def settled(use: CriterionUse) -> CriterionUse:
+    def changes(use: CriterionUse) -> JsonObject:
         if use.name == ENDED and use.code is None:
             if on_limit == "pass":
-                return replace(use, threshold=None, informational=True)
-            return replace(use, on_the_test=on_limit == "not_measured")
+                return {"threshold": None, "informational": True}
+            return {"on_the_test": on_limit == "not_measured"}
         if Need.SCENARIO not in use.needs:
-            return use
+            return {}
         # judged with the user's stop signal; below its threshold the test was broken
-        return replace(
-            use,
-            options={"stop_signal": simulator.stop_signal, **use.options},
-            on_the_test=deviations.poor_quality and rule.on_poor_quality == "not_measured",
-        )
+        return {
+            "options": {"stop_signal": simulator.stop_signal, **use.options},
+            "on_the_test": deviations.poor_quality and rule.on_poor_quality == "not_measured",
+        }
 
-    return suite.with_criteria(map(settled, uses), simulator)
+    return suite.with_criteria((replace(use, **changes(use)) for use in uses), simulator)
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:

@@ -194,15 +194,15 @@ def parse_complaint(words: str) -> Complaint:
 
 @frozen_dataclass
 class Git:
-    """The configuration of git: its environment without GIT_CONFIG_*, its settings, and the secrets
-    that errors must not show.
-
-    Git gets `settings` only by its environment, so that neither a process list nor a file shows a
-    token."""
+    """The configuration of git."""
 
     environment: Environ
+    """Without GIT_CONFIG_*."""
     settings: Settings = ()
+    """Git gets them only by its environment, so that neither a process list nor a file shows a
+    token."""
     secrets: Sequence[str] = field(default=(), repr=False)
+    """What errors must not show."""
 
     def run(
         self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
@@ -221,17 +221,19 @@ class Git:
             )
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
+        is_too_large = finished.stdout.total > MOST_OUTPUT_BYTES
+        if finished.returncode == 0 and not finished.timed_out and not is_too_large:
+            return finished.stdout.last_bytes()
         words = self.redacted(finished.stderr.text(limit=MESSAGE_WIDTH))
+        complaint = parse_complaint(words)
+        message = words.strip() or f"it {finished}"
         if finished.timed_out:
-            timeout_message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
-            raise GitFailed(command=name, words=timeout_message, complaint=Complaint.TIMEOUT)
-        if finished.stdout.total > MOST_OUTPUT_BYTES:
-            words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
-            raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
-        if finished.returncode != 0:
-            message = words.strip() or f"it {finished}"
-            raise GitFailed(command=name, words=message, complaint=parse_complaint(words))
-        return finished.stdout.last_bytes()
+            message = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
+            complaint = Complaint.TIMEOUT
+        elif is_too_large:
+            message = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
+            complaint = Complaint.OTHER
+        raise GitFailed(command=name, words=message, complaint=complaint)
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
@@ -253,25 +255,26 @@ def is_full_sha(text: str) -> bool:
 
 @frozen_dataclass
 class UserRepository:
-    """A user's repository.
-
-    `git_dir`: of this working tree; `common_dir`: the one with objects and branches (they differ in
-    a linked working tree)."""
+    """A user's repository."""
 
     working_tree: Path
     git_dir: Path
+    """Of this working tree."""
     common_dir: Path
+    """The one with objects and branches, which differs in a linked working tree."""
 
 
 @frozen_dataclass
 class Remote:
-    """The remote of a repository. `headers`: credentials that actions/checkout left, as git
-    settings."""
+    """The remote of a repository."""
 
     name: str = ""
-    url: str = field(default="", repr=False)  # may contain a password
+    url: str = field(default="", repr=False)
+    """It may contain a password."""
     headers: tuple[Setting, ...] = field(default=(), repr=False)
+    """Credentials that actions/checkout left."""
     partial: tuple[Setting, ...] = ()
+    """That make it the source of objects that a partial clone lacks."""
 
 
 def find_source(root: Path) -> UserRepository:
@@ -303,7 +306,8 @@ def _git_folder(working_tree: Path) -> Path | None:
         if not text.startswith("gitdir: "):
             return None
         git_dir = (working_tree / text.removeprefix("gitdir: ").strip()).resolve()
-    return git_dir if (git_dir / "HEAD").is_file() or (git_dir / "HEAD").is_symlink() else None
+    head = git_dir / "HEAD"
+    return git_dir if head.is_file() or head.is_symlink() else None
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[Setting]:
@@ -502,19 +506,21 @@ GITHUB = "https://github.com"
 
 @frozen_dataclass
 class Repository:
-    """The repository that is asked for commits, and that they are fetched into.
-
-    `prefix`: the path of evalgate's root below the top of the working tree, "" for the top itself;
-    `folder`: private, removed at the end; `ways`: settings for the remote, tried in order."""
+    """The repository that is asked for commits, and that they are fetched into."""
 
     prefix: str
+    """The path of evalgate's root below the top of the working tree; "" for the top itself."""
     source: UserRepository
     folder: Path
+    """Private, removed at the end."""
     git_dir: Path
+    """The bare repository in it."""
     remote: Remote
     head: str
+    """The checked-out commit; "" on a branch without any."""
     git: Git
     ways: tuple[Settings, ...] = field(default=(), repr=False)
+    """Settings for the remote, tried in order."""
 
     def run(self, *arguments: str) -> str:
         """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises
@@ -710,6 +716,8 @@ def _spellings(place: Path) -> set[Path]:
 
 
 def _has(path_of_place: Path, top: Path, repo: Repository) -> bool:
+    """True if the commit has files at a place in the working tree whose top is `top`, or something
+    else than a folder on the way to it."""
     if path_of_place == top:
         return True
     paths = list(itertools.accumulate(path_of_place.relative_to(top).parts, "{}/{}".format))

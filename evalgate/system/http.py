@@ -212,6 +212,7 @@ class Exchange:
             raise _failure(error, url) from None
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
+        """The whole body, unpacked. Raises ExchangeFailed if it is too large or too slow."""
         content = bytearray()
         # Not `iter_content`: that waits until a chunk is full, which a slow endpoint never fills.
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
@@ -262,6 +263,7 @@ def join(url: str, target: str, *, same_host: bool = True) -> str:
 
 
 def _proxies(url: str, environment: Environ) -> dict[str, str]:
+    """The proxy for an address by the environment, by scheme; empty if it is reached directly."""
     import urllib.request as rules  # noqa: PLC0415 - as requests, which imports it
 
     by_lower_case = {name.lower(): setting for name, setting in environment.items()}
@@ -285,11 +287,8 @@ def _innermost_reason(error: BaseException) -> str:
     text = str(error)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text
-    text = (
-        text.partition("): ")[2] or text
-        if "object at 0x" in text or text.startswith("HTTP")
-        else text
-    )
+    if "object at 0x" in text or text.startswith("HTTP"):
+        text = text.partition("): ")[2] or text
     return " ".join(text.split())[:300] or type(error).__name__
 
 

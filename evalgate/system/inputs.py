@@ -168,6 +168,7 @@ class Snapshot:
         return (question(FILE, path) for path in self._files() if not self._is_excluded(path))
 
     def _files(self) -> Iterator[str]:
+        """The paths of all files that are part of the checkout."""
         for folder in self._folders:
             yield from (
                 _join(folder, name)
@@ -178,6 +179,7 @@ class Snapshot:
     # --- the names ---
 
     def _scan(self) -> None:
+        """List every folder that is part of the checkout, with the kinds of its names."""
         pending_folders = ["."]
         while pending_folders:
             folder = pending_folders.pop()
@@ -410,6 +412,7 @@ def _moment() -> int:
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
+    """The kind of an entry; a link with its target."""
     if entry.is_symlink():
         return LINK + os.readlink(entry.path)  # noqa: PTH115 - an entry is no Path
     if entry.is_dir(follow_symlinks=False):
@@ -436,6 +439,7 @@ def _split(place: str) -> tuple[str, str]:
 
 
 def _digest(parts: Iterable[str]) -> str:
+    """32 hex digits over texts, in their order."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(os.fsencode(part) + b"\0")
@@ -443,6 +447,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _first_bytes(place: str) -> bytes:
+    """The first 8 bytes of a file; none if it cannot be read."""
     try:
         with Path(place).open("rb") as file:
             return file.read(8)

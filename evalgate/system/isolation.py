@@ -11,6 +11,7 @@ import fcntl
 import functools
 import grp
 import hashlib
+import itertools
 import os
 import pwd
 import re
@@ -105,12 +106,13 @@ class NotPossible(UnavailableError):  # noqa: N818 - the name of the fault
 
 @frozen_dataclass
 class Account:
-    """A user for foreign code only. `home` is its own; `prefix` starts a command as this user."""
+    """A user for foreign code only."""
 
     uid: int
     gid: int
     home: Path
     prefix: tuple[str, ...]
+    """Starts a command as this user."""
 
 
 class Sandbox:
@@ -267,6 +269,7 @@ class Sandbox:
         return self.folder / "granted" / f"{place}-{path.name}"
 
     def _linked(self, source: Path, target: Path) -> Path:
+        """`target`, with the files of `source` if it does not exist yet."""
         with self._lock:
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -321,6 +324,7 @@ class Sandbox:
         )
 
     def _granted(self, path: Path) -> Path:
+        """A new copy of a closed file that the agent may read."""
         copy = self._granted_place(path)
         with self._lock:
             copy.unlink(missing_ok=True)
@@ -536,6 +540,7 @@ def landlock_rights() -> str:
 
 
 def _landlock_options(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
+    """Options of setpriv that refuse these rights outside of the writable places and /dev."""
     rules = (f"--landlock-rule=path-beneath:{rights}:{place}" for place in writable)
     return (
         f"--landlock-access=fs:{rights}",
@@ -581,15 +586,18 @@ def _namespaces(
         for path in dict.fromkeys(candidates)
         if path.startswith("/") and any(Path(path).is_relative_to(place) for place in hidden_places)
     ]
-    return (
-        *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
-        *(part for place in hidden_places if Path(place).is_dir() for part in ("--tmpfs", place)),
-        *(part for path in readable_paths for part in ("--ro-bind-try", path, path)),
-        *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
-        *("--ro-bind", str(cache), str(cache)),
-        *(part for path in writable for part in ("--bind", str(path), str(path))),
-        *("--ro-bind", str(cache / SEALS), str(cache / SEALS), "--"),
-    )
+    seals = str(cache / SEALS)
+    # each option may cover what those before it have shown
+    options: list[tuple[str, ...]] = [
+        ("--tmpfs", place) for place in hidden_places if Path(place).is_dir()
+    ]
+    options += [("--ro-bind-try", path, path) for path in readable_paths]
+    options += [("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")]
+    options += [("--ro-bind", str(cache), str(cache))]
+    options += [("--bind", str(path), str(path)) for path in writable]
+    options += [("--ro-bind", seals, seals)]
+    prefix = (bwrap, "--ro-bind", "/", "/", *NAMESPACES)
+    return (*prefix, *itertools.chain.from_iterable(options), "--")
 
 
 def memory_prefix(limit: int) -> tuple[str, ...]:
@@ -627,6 +635,7 @@ def _tool_error(command: Sequence[str]) -> str:
 
 
 def _run_tool(name: str, *arguments: str) -> None:
+    """Run one of the system's programs on the checkout. Raises UnavailableError."""
     error_text = _tool_error((_tool(name) or name, *arguments))
     if error_text:
         raise UnavailableError(
@@ -765,6 +774,8 @@ def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[Non
 
 
 def _close(path: Path, keep: Sequence[Path], former_modes: list[tuple[Path, int]]) -> None:
+    """Close a place, except for the folders `keep`; add each changed path with its mode to
+    `former_modes`. Raises NotPossible."""
     try:
         status = path.lstat()
         if path in keep or stat.S_ISLNK(status.st_mode):
@@ -802,6 +813,7 @@ def _link_tree(source: Path, target: Path) -> None:
 
 
 def _link(source: str, target: str) -> None:
+    """Link a file that all can read and nobody else can write, else copy it."""
     status = Path(source).stat(follow_symlinks=False)
     if (
         stat.S_ISREG(status.st_mode)

@@ -204,11 +204,10 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     """The process, in its own session, with pipes. Raises ChildStartError. Without a prefix the
     system decides what can be started: it also takes a later folder of PATH."""
-    problem = ""
-    with suppress(OSError):  # a folder on the way is closed, a name is too long: starting tells
+    if prefix or not command:  # the prefix's program has words of its own
         problem = _start_problem(command, cwd=cwd, environment=environment)
-    if problem and (prefix or not command):  # the prefix's program has words of its own
-        raise ChildStartError(problem)
+        if problem:
+            raise ChildStartError(problem)
     full_command = list(command)
     start_folder = cwd
     variables = dict(environment)
@@ -239,6 +238,7 @@ def _start(
             start_new_session=True,
         )
     except FileNotFoundError:
+        problem = _start_problem(command, cwd=cwd, environment=environment)
         raise ChildStartError(problem or f"{command[0]}: {_NO_LOADER}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -249,19 +249,22 @@ _NO_LOADER = "the file exists, but its loader does not; it may be built for anot
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
-    """The reason why a command cannot be started, if known beforehand, else ""."""
+    """The reason why a command cannot be started, if it shows without a start, else ""."""
     if not command:
         return "(empty command): list index out of range"
-    if not Path(cwd).is_dir():
-        return f"the folder {cwd} does not exist"
     program = command[0]
     is_denied = False
-    for folder in [""] if "/" in program else os.get_exec_path(environment):
-        path = Path(cwd, folder, program)
-        if path.is_file() and os.access(path, os.X_OK):
-            problem = _interpreter_problem(path)
-            return f"{program}: {problem}" if problem else ""
-        is_denied |= path.exists()
+    try:
+        if not Path(cwd).is_dir():
+            return f"the folder {cwd} does not exist"
+        for folder in [""] if "/" in program else os.get_exec_path(environment):
+            path = Path(cwd, folder, program)
+            if path.is_file() and os.access(path, os.X_OK):
+                problem = _interpreter_problem(path)
+                return f"{program}: {problem}" if problem else ""
+            is_denied |= path.exists()
+    except OSError:  # a folder on the way is closed, a name is too long: starting tells
+        return ""
     return f"{program}: {'Permission denied' if is_denied else 'command not found'}"
 
 
@@ -274,16 +277,11 @@ def _interpreter_problem(program: Path) -> str:
         with os.fdopen(descriptor, "rb") as file:
             first_line = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
     interpreter = first_line[2:].split()[:1] if first_line.startswith(b"#!") else []
-    if not interpreter or (
-        Path(os.fsdecode(interpreter[0])).exists() and not first_line.endswith(b"\r")
-    ):
+    has_cr = first_line.endswith(b"\r")
+    if not interpreter or (Path(os.fsdecode(interpreter[0])).exists() and not has_cr):
         return ""
     interpreter_line = first_line.removeprefix(b"#!").decode("utf-8", "replace").strip()
-    reason = (
-        " (the line ends in CR LF, as on Windows: save the file with LF)"
-        if first_line.endswith(b"\r")
-        else ""
-    )
+    reason = " (the line ends in CR LF, as on Windows: save the file with LF)" if has_cr else ""
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
@@ -326,9 +324,10 @@ class ChildClosed(Exception):  # noqa: N818 - the name of an outcome
 
 @frozen_dataclass
 class Ended:
-    """The end of a child: its exit code, or minus the signal."""
+    """The end of a child."""
 
     returncode: int
+    """Its exit code, or minus the signal."""
 
     @property
     def signal(self) -> int | None:
@@ -464,6 +463,7 @@ class Child:
     # --- the listening thread ---
 
     def _listen(self) -> None:
+        """The thread: listen until the child has ended, then end its group, reap it, and tell."""
         try:
             self._read_output()
         finally:
@@ -491,19 +491,24 @@ class Child:
             exit_fds.append(os.pidfd_open(self.pid))
         for fd in (*streams, self._wake_read, *exit_fds):
             poll.register(fd, select.POLLIN)
+        has_ended = False
         drain_until: float | None = None
         while drain_until is None or (feeds and time.monotonic() < drain_until):
             delay_s = min((at - time.monotonic() for at, _ in self._signals), default=TICK_S)
-            for fd, _ in poll.poll(1000 * min(max(delay_s, 0.0), TICK_S)):
+            events = poll.poll(1000 * min(max(delay_s, 0.0), TICK_S))
+            for fd, _ in events:
                 if fd == self._wake_read:
                     os.read(fd, 1024)
                 elif fd in exit_fds:
+                    has_ended = True
                     poll.unregister(fd)
                 elif not self._read_from(fd, feeds):
                     poll.unregister(fd)
                     del feeds[fd]
             self._send_due_signals()
-            if drain_until is None and self._has_ended():
+            if not (exit_fds and events):
+                has_ended = has_ended or self._has_ended()
+            if drain_until is None and has_ended:
                 drain_until = time.monotonic() + DRAIN_S
                 self._signal_group(signal.SIGKILL)  # leftover processes may hold the pipes open
         for fd in exit_fds:
@@ -521,6 +526,7 @@ class Child:
         return chunk != b""
 
     def _send_due_signals(self) -> None:
+        """Close its input once it shall leave, and send the signals whose time has come."""
         if (
             self._leaving.is_set()
             and self._process.stdin is not None
@@ -541,6 +547,7 @@ class Child:
             os.killpg(self.pid, number)
 
     def _has_ended(self) -> bool:
+        """True if it has ended, without reaping it where the system can tell."""
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
         try:
@@ -567,12 +574,12 @@ WATCH_S = 1.0
 
 @frozen_dataclass
 class Finished(Ended):
-    """The end of a one-shot child, with the tails of its output. `timed_out`: it was ended by
-    us."""
+    """The end of a one-shot child, with the tails of its output."""
 
     stdout: Tail
     stderr: Tail
     timed_out: bool
+    """It was ended by us."""
 
 
 def run_to_end(
@@ -749,6 +756,7 @@ class Orphans:
                     os.kill(orphan, signal.SIGKILL)
 
     def _orphan_pids(self, pid: int) -> set[int]:
+        """The processes that an installer without children of its own waits for."""
         statuses = dict(isolation.processes())
         parents = {child: int(fields["PPid"]) for child, fields in statuses.items()}
         descendants = {
@@ -789,6 +797,7 @@ def _first_argument(pid: int) -> bytes:
 
 
 def _pipes(pid: int) -> set[str]:
+    """The pipes that a process has open and that we may see, as /proc names them."""
     links = set()
     with suppress(OSError):
         for place in Path(f"/proc/{pid}/fd").iterdir():

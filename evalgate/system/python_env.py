@@ -54,37 +54,41 @@ CHECK_TIMEOUT_S = 60.0
 
 @frozen_dataclass
 class EnvironmentRequest:
-    """The declarations for the agent's environment.
-
-    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command, a
-    version or "auto". `requirements`: files and specifiers in settings. `framework`: a module that
-    a Python on PATH must have; "" for none."""
+    """The declarations for the agent's environment."""
 
     folder: Path
+    """The agent's, absolute."""
     root: Path
+    """The checkout's, absolute."""
     python: str = AUTO
+    """A path, a command, a version or "auto"."""
     requirements: Sequence[str] = ()
+    """Files and specifiers in settings."""
     framework: str = ""
+    """A module that a Python on PATH must have; "" for none."""
 
 
 @frozen_dataclass
 class InstallSetup:
-    """The setup for making it: the agent's `environment`, the absolute path of a `cache` folder,
-    `log` for progress.
-
-    `install_environment`: the agent's with the settings of package installers (UV_*, PIP_*), which
-    may contain credentials of a package index and are for installers only. `sandbox`: runs all of
-    it as other users; `metrics`: runs custom metrics. None: they run with our rights. `tell_time`:
-    gets the time that it took. `seals`: of the environments in the cache."""
+    """The setup for making it."""
 
     environment: Environ
+    """The agent's."""
     cache: str
+    """The absolute path of a folder."""
     install_environment: Environ = field(default_factory=dict)
+    """The agent's with the settings of package installers (UV_*, PIP_*), which may contain
+    credentials of a package index and are for installers only."""
     log: Log = print
+    """Gets the progress."""
     tell_time: Log = lambda _: None
+    """Gets the time that a start took."""
     sandbox: Sandbox | None = None
+    """Runs all of it as other users; None: it runs with our rights."""
     metrics: Sandbox | None = None
+    """Runs custom metrics; None: as above."""
     seals: Seals = field(default_factory=Seals)
+    """Of the environments in the cache."""
 
     @property
     def installer_environment(self) -> Environ:
@@ -94,24 +98,25 @@ class InstallSetup:
 
 @frozen_dataclass
 class Interpreter:
-    """The Python to start.
-
-    `import_roots`: folders of the project's own code; `fingerprint`: of its ingredients, "" if
-    unknown."""
+    """The Python to start."""
 
     python: str
+    """Its path."""
     import_roots: tuple[str, ...] = ()
+    """Folders of the project's own code."""
     fingerprint: str = ""
+    """Of the ingredients of its environment; "" if unknown."""
 
 
 @frozen_dataclass
 class _PythonReport:
-    """A Python's own report: its path, its version, and the identity that packages are built
-    for."""
+    """A Python's own report."""
 
     python: str
+    """Its path."""
     version: str
     identity: str
+    """What packages are built for: implementation, version and platform."""
 
 
 def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
@@ -216,6 +221,7 @@ def _on_path(world: InstallSetup) -> list[str]:
 
 
 def _can_import(python: str, module: str, root: Path, world: InstallSetup) -> bool:
+    """True if a Python finds a module; False if it does not start."""
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
         finished = _query_python([python, "-c", code], world, cwd=str(root))

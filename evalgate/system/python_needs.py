@@ -63,20 +63,21 @@ class NeedKind(enum.StrEnum):
 
 @frozen_dataclass
 class Needs:
-    """The needs to install. `root`: the checkout's; `folder`: base of its relative paths; `files`,
-    `specifiers`: the needs.
-
-    `extras` and `groups`: parts of the project that are installed as well, if possible. `text`:
-    everything that decides the outcome, to be hashed."""
+    """The needs to install: files and specifiers."""
 
     kind: NeedKind
     root: Path
+    """The checkout's."""
     folder: Path
+    """The base of its relative paths."""
     files: tuple[Path, ...]
     specifiers: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
+    """Parts of the project that are installed as well, if possible."""
     groups: tuple[str, ...] = ()
+    """As extras."""
     text: str = ""
+    """Everything that decides the outcome, to be hashed."""
 
     @property
     def import_roots(self) -> tuple[str, ...]:
@@ -109,13 +110,14 @@ class Needs:
 
 @frozen_dataclass
 class PythonRule:
-    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and their `source` in words.
-
-    A pin (`.python-version`) is the author's version; installers enforce the other rules."""
+    """Versions of Python that fit."""
 
     specifier: str
+    """As `>=3.10,<3.13`."""
     source: str
+    """The place that has the rule, in words."""
     is_pin: bool = False
+    """It is the author's version (`.python-version`); installers enforce the other rules."""
 
 
 def packages_python(text: str) -> str:
@@ -167,6 +169,7 @@ def nearest_needs(folder: Path, root: Path) -> Needs | None:
 
 
 def _upward(folder: Path, root: Path) -> Iterator[Path]:
+    """The folder and those above it, up to `root`."""
     for place in (folder, *folder.parents):
         yield place
         if place == root:
@@ -302,6 +305,7 @@ def _table(tables: Json, *path: str) -> Json:
 
 
 def _text(file: Path) -> str:
+    """The text of a file; "" if there is none."""
     if not file.is_file():
         return ""
     raw = file.read_bytes()
@@ -426,6 +430,7 @@ def _parts(rule: PythonRule) -> set[str]:
 
 
 def _required_python(file: Path, root: Path) -> PythonRule | None:
+    """The rule of a project's pyproject.toml, setup.cfg or setup.py; None if it has none."""
     if file.name != "pyproject.toml":
         match = _SETUP_PYTHON.search(_text(file))
         return _rule("python_requires", match[1].strip(), file, root) if match else None
@@ -441,6 +446,7 @@ def _required_python(file: Path, root: Path) -> PythonRule | None:
 
 
 def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = False) -> PythonRule:
+    """The rule that an entry `name` of a file states."""
     return PythonRule(
         specifier=poetry_specifier(text) if is_poetry else text,
         source=f'`{name} = "{text}"` ({os.path.relpath(file, root)})',

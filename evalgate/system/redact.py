@@ -88,6 +88,7 @@ def _in_markdown(text: str) -> str:
 
 
 def _secrets(environment: Environ) -> set[str]:
+    """The values that are secrets, and their lines, without short ones."""
     secrets = [text for name, text in environment.items() if is_named(name)]
     # the lines of a service account's key, which only exist after parsing
     secrets += [secret for text in secrets for secret in _secrets_in_json(text)]
@@ -99,6 +100,7 @@ def _secrets(environment: Environ) -> set[str]:
 
 
 def _secrets_in_json(text: str) -> Iterator[str]:
+    """The texts of a JSON object under names of secrets."""
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
@@ -112,6 +114,7 @@ def _secrets_in_json(text: str) -> Iterator[str]:
 
 
 def _redactor(secrets: Collection[str]) -> Redactor:
+    """The function that removes these secrets, and parts of long ones at cuts."""
     if not secrets:
         return str
     longest_first = sorted(secrets, key=lambda secret: (-len(secret), secret))
@@ -138,6 +141,7 @@ def _without_parts(text: str, secrets: Collection[str]) -> str:
 
 
 def _cut_starts(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    """Where a text has the beginning of a secret that is cut off: start and end."""
     end = 0
     while (start := text.find(secret[:SHORTEST_PART], end)) >= 0:
         end = start + SHORTEST_PART
@@ -148,6 +152,7 @@ def _cut_starts(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 
 def _cut_ends(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    """Where a text has the end of a secret whose beginning is cut off: start and end."""
     end = 0
     while (position := text.find(secret[-SHORTEST_PART:], end)) >= 0:
         start = position

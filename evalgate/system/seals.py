@@ -33,12 +33,13 @@ NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did 
 
 @frozen_dataclass
 class Seals:
-    """`key`: the key of signatures, which no agent sees; empty for none. `verified`: the
-    environments that this run compared with their seals, or made, with the notes of their
-    installation."""
+    """The key of all seals, and what is known to be as sealed."""
 
     key: bytes = field(default=b"", repr=False)
+    """Of signatures, which no agent sees; empty for none."""
     verified: dict[Path, str] = field(default_factory=dict)
+    """The environments that this run compared with their seals, or made, with the notes of their
+    installation."""
 
 
 def write(folder: Path, *, key: bytes, note: str) -> None:
@@ -80,13 +81,9 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
     if not differences:
         return "", seal["note"]
     first_path = min(differences)
-    verb = (
-        "changed"
-        if first_path in entries and first_path in sealed_entries
-        else "added"
-        if first_path in entries
-        else "removed"
-    )
+    verb = "changed" if first_path in entries else "removed"
+    if first_path not in sealed_entries:
+        verb = "added"
     return f"differs from what was installed ({first_path} was {verb})", ""
 
 

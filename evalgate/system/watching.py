@@ -229,6 +229,7 @@ class Watch:
             self._lose(f"the watch failed: {error!r}")
 
     def _process_events(self, events: bytes) -> None:
+        """Process what one read brought: events one after another."""
         start = 0
         records = self._records
         while start < len(events):
@@ -243,6 +244,7 @@ class Watch:
             self._lose("too many files were opened")
 
     def _process_event(self, record: bytes) -> None:
+        """Note an open, watch a new folder, or lose the watch."""
         watch, mask, _, name = parse_events(record)[0]
         if mask & LOSSES:
             overflow = "more was opened at once than the kernel keeps (/proc/sys/fs/inotify/max_queued_events)"
@@ -291,6 +293,7 @@ class Watch:
             self._changed.notify_all()
 
     def _lose_by(self, error: OSError) -> None:
+        """Lose the watch, with the reason of an error."""
         if isinstance(error, PermissionError):
             self._lose(f"{error.filename!r} cannot be read")
         else:

@@ -192,13 +192,15 @@ def retry_options() -> Any:
 
 @dataclass(frozen=True)
 class ImportedAgent:
-    """An agent and the name of its module. `app` is None if the package has only a root agent.
-    `closing` holds its resources."""
+    """An agent as its module has it."""
 
     root_agent: Any
     app: Any
+    """None if the package has only a root agent."""
     name: str
+    """Of the module."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Its resources."""
 
 
 async def load_agent(path: str, *, agent_name: str | None, root: str) -> ImportedAgent:
@@ -552,6 +554,7 @@ class AdkSession:
                         agent = next_agent if next_agent in self._names else agent
 
     async def _append(self, session: Any, author: str, content: Any = None, **fields: Any) -> None:
+        """Add an event to the session."""
         from google.adk.events.event import Event
 
         await _await_result(
@@ -790,13 +793,15 @@ def prewarm_tool() -> dict[str, str]:
 
 
 class Host(server.Host):
-    """See server.Host. `artifact_service` None: each session has its own."""
+    """See server.Host."""
 
     asks = True
     takes_history = True
     loaded: ImportedAgent
     plugins: tuple[Any, ...]
+    """The first and the last of each runner."""
     artifact_service: Any = None
+    """None: each session has its own."""
 
     def __init__(self) -> None:
         self._patches = Patches()

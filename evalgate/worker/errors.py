@@ -317,6 +317,7 @@ def _package_of(module: str) -> str:
 
 
 def _kind_of(error: BaseException) -> tuple[str, int | None]:
+    """The kind of an exception by itself, and its HTTP status, if it has one."""
     code = status_of(error)
     kind = kind_of_status(code)
     if kind is not None:
@@ -371,6 +372,7 @@ def _wait_of(error: BaseException) -> float | None:
 
 
 def _status(value: Any) -> int | None:
+    """An HTTP status of 400 or more, as a number or in a text; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -242,6 +242,7 @@ class Tracer:
         return hook
 
     def _open(self, path: Any, mode: Any, flags: int) -> None:
+        """Ask for a file that is opened; for its name if it is only made."""
         if self.is_skipped(path):
             return
         writes_only = flags & os.O_ACCMODE == os.O_WRONLY
@@ -264,6 +265,7 @@ class Tracer:
             self._ask_path(NAME if writes_only else FILE, full_path)
 
     def _list(self, path: Any = None, *, scans: bool = False) -> None:
+        """Ask for a folder that is listed, as deep as its lister looks."""
         path = "." if path is None else path
         full_path = self._full_path(
             read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
@@ -308,6 +310,7 @@ class Tracer:
             self._ask_path(FILE, full_path)
 
     def _connect(self, database: Any) -> None:
+        """Ask for a database of sqlite3, and the files beside it."""
         path = os.fsdecode(database)
         if path.startswith("file:"):
             from urllib.parse import unquote, urlsplit
@@ -318,6 +321,7 @@ class Tracer:
             self._ask_path(FILE, f"{full_path}{suffix}")
 
     def _load_library(self, name: Any) -> None:
+        """Ask for a library that ctypes loads, which may do anything."""
         caller: FrameType | None = _caller()
         while caller is not None and f"{os.sep}ctypes{os.sep}" in caller.f_code.co_filename:
             if name is None and caller.f_code.co_name == "<module>":

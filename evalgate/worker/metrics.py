@@ -220,6 +220,7 @@ def _resolve(code: str, package: str) -> Callable[..., Any]:
 
 
 def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
+    """The arguments of a custom metric, as google-adk passes them."""
     from google.adk.evaluation import eval_case
 
     scenario = message.get("scenario")
@@ -292,6 +293,7 @@ def _supported_fields(fields: Message, model_class: Any) -> Message:
 
 
 def _read_evaluation(result: Any, code: str) -> Message:
+    """The fields of google-adk's EvaluationResult. Raises TypeError, ValueError."""
     if not hasattr(result, "overall_score") or not hasattr(result, "overall_eval_status"):
         raise TypeError(
             f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult"
@@ -316,6 +318,7 @@ def _read_evaluation(result: Any, code: str) -> Message:
 
 
 def _number(value: Any, subject: str) -> float | None:
+    """A finite number, or None. Raises TypeError, ValueError."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -19,17 +19,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Home:
-    """An agent's code and its location.
-
-    `name`: the module name for the import. `file`: the file to run (None: a folder without
-    `__init__.py`). `folder`: the folder of its submodules, None for a single file. `roots`: folders
-    where imports start. `aliases`: other names of the same module."""
+    """An agent's code and its location."""
 
     name: str
+    """The module name for the import."""
     file: str | None
+    """The file to run; None: a folder without `__init__.py`."""
     folder: str | None
+    """The folder of its submodules; None for a single file."""
     roots: tuple[str, ...]
+    """Folders where imports start."""
     aliases: tuple[str, ...]
+    """Other names of the same module."""
 
     @property
     def own_folder(self) -> str:
@@ -85,6 +86,7 @@ def _module_name(place: str, root: str) -> tuple[str, str]:
 
 
 def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
+    """Names that an agent's code may use for its module at `place`, besides `name`."""
     relative = os.path.relpath(place, root)
     names = [os.path.basename(place)]
     if relative != "." and not relative.startswith(".."):

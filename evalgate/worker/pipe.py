@@ -61,6 +61,7 @@ class Pipe:
                 self._write()
 
     def _write(self) -> None:
+        """Write all that is kept; the lock is held."""
         data, self._buffer = bytes(self._buffer), bytearray()
         try:
             while data:

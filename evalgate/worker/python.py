@@ -118,6 +118,7 @@ class CallSession:
 
 
 async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> None:
+    """Call it, as a coroutine or in a thread, and record what it yields or returns."""
     candidates = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
     if any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -210,6 +211,7 @@ class Recorder:
         )
 
     def _tool(self, call: Any) -> None:
+        """Record a call that the callable's answer lists, with its response if it has one."""
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             raise TypeError(
                 "each item of tool_calls must be a dict with a name and optionally args, id and response"
@@ -231,6 +233,7 @@ def _parts(event: Message) -> list[Message]:
 
 
 def _refuse_unknown(fields: Message, valid_keys: frozenset[str], verb: str) -> None:
+    """Raise TypeError for keys that are not valid."""
     unknown = sorted(str(key) for key in fields.keys() - valid_keys)
     if unknown:
         raise TypeError(

@@ -281,12 +281,11 @@ def _user_frame(frame: FrameType | None) -> str:
 
 
 class Session(Protocol):
-    """One conversation with the agent.
-
-    `live`: somebody watches the turn, so pieces of texts (`partial` events), traces and files are
-    sent, too."""
+    """One conversation with the agent."""
 
     live: bool
+    """Somebody watches the turn, so pieces of texts (`partial` events), traces and files are sent,
+    too."""
 
     async def turn(self, content: Message, emit: Emit) -> Message:
         """Run a turn. Every event and every `trace` message goes to `emit`. Returns the fields of
@@ -306,14 +305,15 @@ def variables() -> list[str]:
 
 
 class Host(Protocol):
-    """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric` messages).
-
-    `asks`: its tools can be intercepted. The sessions of a host that `takes_history` have `set`.
-    Both are known after `load`."""
+    """One kind of agent, or the metrics in its place (only `metrics.Host` gets `metric`
+    messages)."""
 
     sessions: int = 16
+    """The most conversations at once."""
     asks: bool = False
+    """Its tools can be intercepted; known after `load`."""
     takes_history: bool = False
+    """Its sessions have `set`, and begin with earlier turns; known after `load`."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Returns its framework with its version, and its name. Raises
@@ -368,6 +368,7 @@ class Server:
         return 0
 
     async def _serve_all(self) -> None:
+        """Serve each message in a task of its own, until `bye` or the end of input; then close."""
         while True:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
@@ -385,6 +386,7 @@ class Server:
             sys.stderr.write(f"while closing the agent: {errors.sentence(error)}\n")
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read messages, in a thread of its own, which delivers the answers to tool calls."""
         try:
             for message in self._pipe.messages():
                 if message.get("type") == "tool_response":
@@ -401,6 +403,7 @@ class Server:
             loop.call_soon_threadsafe(self._inbox.put_nowait, None)
 
     async def _greet(self, hello: Message) -> bool:
+        """Load the agent and answer `hello`. Returns False if the worker cannot go on."""
         version = hello.get("protocol")
         if hello.get("type") != "hello" or version != PROTOCOL:
             text = f"this worker uses protocol version {PROTOCOL}, but was started with version {version!r}"
@@ -448,6 +451,7 @@ class Server:
         self._pipe.send(message)
 
     def _try_read(self, read: Callable[[], list[Any]]) -> list[Any]:
+        """What `read` returns, or nothing if it raises."""
         try:
             return read()
         except Exception as error:  # it is for reports only
@@ -455,6 +459,7 @@ class Server:
             return []
 
     async def _serve(self, message: Message) -> None:
+        """Answer one message, also if that fails."""
         kind = message.get("type")
         name = message.get("session", "")
         SESSION.set(name)
@@ -480,6 +485,8 @@ class Server:
                 self._fail(kind, name, message, error)
 
     async def _turn(self, name: str, message: Message) -> None:
+        """Run a turn; its events are sent until it ends or is given up."""
+
         def send(event: Message) -> None:
             if self._turns.get(name) is turn and name not in self._abandoned_sessions:
                 parts = (event.get("content") or {}).get("parts") or ()
@@ -526,6 +533,7 @@ class Server:
             session_tools.close()
 
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
+        """Answer a message with an error; a session is over then."""
         if kind == "metric":
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._send_last({"type": "metric_result", **answer})

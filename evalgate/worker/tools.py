@@ -281,6 +281,7 @@ def kind_of(tool: Any) -> str:
 
 
 def _action_fields(actions: Any) -> Message:
+    """A copy of the actions that a call may change."""
     delta = actions.state_delta
     try:
         delta = copy.deepcopy(delta)
@@ -309,6 +310,7 @@ def _effects_of(old_actions: Message, actions: Any) -> Message:
 
 
 def _apply_effects(effects: Message, tool_context: Any) -> None:
+    """Repeat recorded effects."""
     for key, value in (effects.get("state_delta") or {}).items():
         tool_context.state[key] = value
     for name in FLAGS:
@@ -384,6 +386,8 @@ def services(root_agent: Any) -> list[Any]:
 
 
 def _guard_listing(toolset: Any, service_name: str, listing_name: str, patches: Patches) -> None:
+    """Replace `get_tools` of a toolset. `listing_name`: of the call that evalgate is asked about;
+    "" if it is not."""
     original = toolset.get_tools
 
     async def list_tools(*args: Any, **options: Any) -> Any:
@@ -407,6 +411,7 @@ def _guard_listing(toolset: Any, service_name: str, listing_name: str, patches: 
 
 
 def _guard_answers(agent: Any, service_name: str, patches: Patches) -> None:
+    """Raise errors.ServiceDown if a remote agent answers with an error."""
     original = agent._run_async_impl  # noqa: SLF001 - both a sub-agent and a tool answer here
 
     async def run(context: Any) -> Any:
@@ -419,6 +424,7 @@ def _guard_answers(agent: Any, service_name: str, patches: Patches) -> None:
 
 
 async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> list[Any]:
+    """The tools of a remote toolset: its own, or recorded ones that cannot run."""
     tools: list[Any] = []
 
     async def run() -> list[Message]:

@@ -108,6 +108,7 @@ class Recorder:
         return None
 
     def _report(self, number: int, fields: Message) -> None:
+        """Send fields of an entry, clipped to the room that is left."""
         clipped_fields = {}
         for name, value in fields.items():
             self._free_characters += self._sizes.get((number, name), 0)

@@ -15,6 +15,7 @@ from builders import repositories, starting
 
 from evalgate import action
 from evalgate.comparison import verdict
+from evalgate.config.context import Opening
 from evalgate.gate import prepare, run
 from evalgate.results import output
 from evalgate.system import isolation
@@ -301,8 +302,9 @@ def test_agents_are_gone_before_the_verdict_and_outputs_come_last(
         agent = agent.replace(str(closed), os.devnull)
     failing.write("agent.py", SURVIVING + agent)
     failing.check_out()
+    opening = Opening(isolate=True)
     monkeypatch.setattr(
-        prepare, "make_context", lambda *a, **more: make_context(*a, **{**more, "isolate": True})
+        prepare, "make_context", lambda *a, **more: make_context(*a, **{**more, "opening": opening})
     )
     monkeypatch.setattr(verdict, "decide", decided)
     monkeypatch.setattr(isolation, "end_all", ended)

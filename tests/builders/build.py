@@ -48,7 +48,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.reports import sentences
+from evalgate.reports import wording
 
 SUITE = "agents/travel/travel.evalset.json"
 TOOLS, WORDS = "tool_trajectory_avg_score", "response_match_score"
@@ -145,9 +145,7 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = sentences.with_reasons(
-        verdict.decide(run, policy, comparison=None), run, None, policy
-    )
+    decided = wording.with_reasons(verdict.decide(run, policy, comparison=None), run, None, policy)
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
     return made(run=run, verdict=decided, policy=policy, links=links, **given)
 

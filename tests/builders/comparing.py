@@ -39,7 +39,7 @@ from evalgate.model import (
     Scale,
     Suite,
 )
-from evalgate.reports import sentences
+from evalgate.reports import wording
 
 BASE_SHA = "0f1e2d3c4b5a69788796a5b4c3d2e1f001122334"
 RERUN = BaseOrigin(source=BaseSource.RERUN, commit=BASE_SHA, found_by="merge-base")
@@ -115,7 +115,7 @@ def of(
 ) -> Report:
     """A report on a run and a ready comparison; the real gate decides."""
     decided = verdict.decide(run, policy, comparison=comparison)
-    decided = sentences.with_reasons(decided, run, comparison, policy)
+    decided = wording.with_reasons(decided, run, comparison, policy)
     given = {
         "reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}",
         "version": "0.1.0",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import rate_limit
 from evalgate.judges.base import (
+    Asker,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
@@ -70,16 +71,18 @@ def reply(text: str, usage: Usage | None = USAGE) -> JudgeReply:
     return JudgeReply(parts=(Text(text=text),), usage=usage, finish="STOP")
 
 
-def request(prompt: str = "is it valid?", **fields: object) -> JudgeRequest:
-    return JudgeRequest(
-        **{
-            "model": "gemini-2.5-flash",
-            "prompt": prompt,
-            "criterion": "c",
-            "version": "1",
-            **fields,
-        }
-    )
+def request(
+    prompt: str = "is it valid?", *, criterion: str = "c", version: str = "1", **fields: object
+) -> JudgeRequest:
+    asker = Asker(criterion=criterion, version=version)
+    return JudgeRequest(**{"model": "gemini-2.5-flash", "prompt": prompt, "asker": asker, **fields})
+
+
+def requests(
+    prompt: str = "is it valid?", *, count: int = 5, **fields: object
+) -> tuple[JudgeRequest, ...]:
+    """One for each sample."""
+    return tuple(request(prompt, sample=sample, **fields) for sample in range(count))
 
 
 class ScriptedJudge:

@@ -52,7 +52,7 @@ from evalgate.model import (
     TrialKey,
     Verdict,
 )
-from evalgate.reports import sentences
+from evalgate.reports import wording
 
 SUITE = "s"
 NAMES = ("m", "n", "o")
@@ -192,7 +192,7 @@ def quarantining(*numbers: int, policy: Policy | None = None) -> Policy:
 def decide(head: Run, comparison: Comparison | None, policy: Policy) -> Verdict:
     """Both gates together, in words; without a comparison the threshold gate alone."""
     decided = verdict.decide(head, policy, comparison=comparison)
-    return sentences.with_reasons(decided, head, comparison, policy)
+    return wording.with_reasons(decided, head, comparison, policy)
 
 
 def regression(head: Run, comparison: Comparison, policy: Policy) -> GateVerdict:

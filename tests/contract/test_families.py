@@ -39,7 +39,7 @@ def graph() -> grimp.ImportGraph:
 def test_members_never_import_each_other(family: str) -> None:
     """Neither do they through others."""
     members = sorted(FAMILIES[family])
-    assert len(members) > 3
+    assert len(members) > 2
     pairs = itertools.permutations(members, 2)
     assert [
         pair for pair in pairs if graph().chain_exists(importer=pair[0], imported=pair[1])

@@ -295,10 +295,10 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     tree.write("evalgate/agents/echo.py", ECHO)
     tree.replace(
         "evalgate/agents/__init__.py",
-        ("import adk, command, http,", "import adk, command, echo, http,"),
+        ("import adk, command,", "import adk, command, echo,"),
         (
-            "        http.HttpDriver(),\n",
-            "        http.HttpDriver(),\n        echo.EchoDriver(),\n",
+            "        command.CommandDriver(),\n",
+            "        command.CommandDriver(),\n        echo.EchoDriver(),\n",
         ),
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)

@@ -37,7 +37,6 @@ SHARED = {
     "moved",
     "page_data",
     "phrases",
-    "sentences",
     "turns",
     "view",
     "wording",

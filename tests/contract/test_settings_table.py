@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evalgate import config
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config import Decider, Door, Heading, Trait, load
 from evalgate.config.context import Watcher
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule
@@ -31,7 +31,7 @@ from evalgate.model import TrialKey
 from evalgate.results import run_parts
 from evalgate.results.journal import Journal
 from evalgate.runner import inputs as runner_inputs
-from evalgate.runner.session import Session, Side
+from evalgate.runner.session import Checkout, Session, Side
 from evalgate.runner.trials import Task
 
 TABLES: Mapping[str, type[BaseModel]] = {
@@ -215,7 +215,8 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     session = Session(settings, watcher=Watcher(), panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)
     inputs: Any = None  # nothing is run
-    side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)
+    checkout = Checkout(root=settings.root, suites=suites)
+    side = Side(session, checkout, agents={}, criteria={}, inputs=inputs, journal=journal)
     environment = AgentVariables(environ={"DATABASE_URL": "x"}, names=settings.env).environment()
     agent: Any = SimpleNamespace(about=lambda: {"python": "3"}, description=lambda: None)
     around = runner_inputs.environment_of(

@@ -19,8 +19,7 @@ from builders.labels import calibrated
 from pydantic import ValidationError
 
 from evalgate import criteria
-from evalgate.agents import protocol
-from evalgate.agents.tools import toolbox
+from evalgate.agents import protocol, toolbox
 from evalgate.config import load
 from evalgate.criteria import (
     final_response_match_v2,

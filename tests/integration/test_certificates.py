@@ -23,7 +23,7 @@ CHILD = """\
 import json, sys
 from pathlib import Path
 from evalgate import judges
-from evalgate.judges.base import JudgeFailed, JudgeRequest, JudgeSetting
+from evalgate.judges.base import Asker, JudgeFailed, JudgeRequest, JudgeSetting
 from evalgate.system import http, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallSetup
 
@@ -43,7 +43,7 @@ for client in ("gemini", "openai"):
         JudgeSetting(model="a-model", base_url=f"{url}/v1", api_key="key", timeout_s=30)
     )
     try:
-        judge.ask(JudgeRequest(model="a-model", prompt="Well?", criterion="c", version="1"))
+        judge.ask(JudgeRequest(model="a-model", prompt="Well?", asker=Asker(criterion="c", version="1")))
     except JudgeFailed as error:  # the server takes no POST
         print(error.failure.kind.value, end=" ")
 """

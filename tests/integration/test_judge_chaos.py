@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from builders import aimock as mock
-from builders.judging import HeldClock, request, seen, votes_in
+from builders.judging import HeldClock, requests, seen, votes_in
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import JUDGES, rate_limit
@@ -59,7 +59,7 @@ def judge_all(
     )
     try:
         ballots = [
-            SampledRequest(request=request(prompt, model=model), parse=votes_in)
+            SampledRequest(requests=requests(prompt, model=model), parse=votes_in)
             for prompt in prompts
         ]
         return panel.vote_all(ballots), panel.uses()[0]

@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders.judging import HeldClock, request, seen
+from builders.judging import HeldClock, request, requests, seen
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES, rate_limit
 from evalgate.judges.base import (
     REFUSED,
+    Asker,
     JudgeFailed,
     JudgeFailure,
     JudgeReply,
@@ -77,8 +78,9 @@ def label_in(reply: JudgeReply) -> dict[str, Vote]:
     return {"": Vote(passed={"valid": True, "invalid": False}.get(reply.text), label=reply.text)}
 
 
-def ballot(client: str, **fields: Any) -> SampledRequest:
-    return SampledRequest(request=request(model=MODELS[client]), parse=label_in, **fields)
+def ballot(client: str, *, num_samples: int = 5, **fields: Any) -> SampledRequest:
+    samples = requests(model=MODELS[client], count=num_samples)
+    return SampledRequest(requests=samples, parse=label_in, **fields)
 
 
 def vote(held: VotingPanel, client: str, **fields: Any) -> VoteResult:
@@ -104,7 +106,7 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     held = panel(client, llmock.base_url(client), ledger=ledger, clock=Clock())
     ballots = [
         SampledRequest(
-            request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1
+            requests=requests(f"case {number}", model=MODELS[client], count=1), parse=label_in
         )
         for number in range(8)
     ]
@@ -221,8 +223,7 @@ def test_what_is_sent(client: str, llmock: Any) -> None:
         model=MODELS[client],
         prompt="the prompt",
         system="the system",
-        criterion="c",
-        version="1",
+        asker=Asker(criterion="c", version="1"),
         config={"temperature": 0.25, "maxOutputTokens": 99, "stop_sequences": ["END"]},
         schema={"type": "object", "properties": {"verdict": {"type": "string"}}},
     )
@@ -439,7 +440,9 @@ def test_no_key_in_the_chain_of_exceptions(client: str, server: Bytes) -> None:
     server.answer = google_error(403, "PERMISSION_DENIED")
     judge = JUDGES[client].open(
         JudgeSetting(
-            model="m", base_url=server.url + ("/v1beta" if client == "gemini" else ""), api_key=KEY
+            model="m",
+            base_url=server.url + ("/v1beta" if client == "gemini" else ""),
+            api_key=KEY,
         )
     )
     with pytest.raises(JudgeFailed) as raised:

@@ -27,13 +27,13 @@ from evalgate.errors import (
     Place,
     UnavailableError,
 )
-from evalgate.formats import eval_set, rewrite
+from evalgate.formats import rewrite
 from evalgate.gate import edit, prepare, progress
 from evalgate.judges import prompting
 from evalgate.results import output
 from evalgate.system import isolation, redact
 from evalgate.text import plain, words
-from . import generate as author_generate, starter
+from . import generate as author_generate, old_formats, starter
 from .starter import Starter
 
 FILE_SUFFIXES = (".evalset.json", ".test.json")
@@ -70,7 +70,7 @@ def init(*, action: str, force: bool, **values: Any) -> int:
     settings = commands.settings_of(values)
     first_files: list[str] = []
     try:
-        plan = starter.plan(settings, environ=os.environ, action=action)
+        plan = starter.plan(settings, action=action)
     except NothingToDo as error:
         codes = {problem.code for problem in error.problems}
         if codes != {"selection-unmatched"} and not isinstance(error, NoEvaluationFile):
@@ -79,7 +79,7 @@ def init(*, action: str, force: bool, **values: Any) -> int:
             _first_case(settings, question=values["question"], is_agreed=values["yes"])
         )
         settings = commands.settings_of(values)
-        plan = starter.plan(settings, environ=os.environ, action=action)
+        plan = starter.plan(settings, action=action)
     if plan.elsewhere and not force:
         cli.tell(
             f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
@@ -120,8 +120,6 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     """Ask the agent one question, show its turn, and write it if the user agrees; yield the
     files. Raises NothingToDo without a question or an agreement."""
     uses = candidates.find_agents(settings)
-    if not uses:
-        raise candidates.no_agent()
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
     cli.tell(f"agent: {discovery_agents.label(uses[0])}")
     if len(uses) > 1:
@@ -139,19 +137,17 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         if first_turn.state:
             state = plain.short_json(dict(first_turn.state))
             cli.tell(f"  its session begins with {state}, made up: correct it in the case")
-        _, reason = starter.find_judge(first_turn, settings, os.environ)
-        if reason:
-            missing_judge = (
-                f"No judge would read the answer, only some of its words count. {reason}"
-            )
-            cli.tell(f"{missing_judge}. Then `evalgate init` writes a rubric.")
+        if first_turn.lack:
+            consequence = "No judge would read the answer, only some of its words count."
+            advice = "Then `evalgate init` writes a rubric."
+            cli.tell(f"{consequence} {first_turn.lack}. {advice}")
         if not is_agreed:
             click.confirm("Is this right, and the first case?", default=True, abort=True)
     except click.Abort:
         click.echo()
         hint = f'evalgate init --ask "{candidates.QUESTION}" --yes'
         raise NothingToDo("no case was written", hint=hint) from None
-    for path in starter.write_case(first_turn, settings, os.environ):
+    for path in starter.write_case(first_turn, settings):
         cli.tell(f"wrote {path}")
         yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
 
@@ -260,7 +256,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
             raise ConfigError(f"is not JSON: {error}", place=Place(initial_session)) from error
-    text = eval_set.migrated(source.text, file=old, session=session)
+    text = old_formats.migrated(source.text, file=old, session=session)
     if new is None:
         rewrite.save(source, text)
     elif Path(new).exists() and not force:

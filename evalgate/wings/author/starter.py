@@ -103,9 +103,9 @@ class Starter:
     """Suites for which the user must still choose an agent."""
 
 
-def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
+def plan(settings: Settings, *, action: str = "") -> Starter:
     """The files for the project. Raises NothingToDo if there is nothing to evaluate."""
-    project = prepare.prepare(settings, environ=environ)
+    project = prepare.prepare(settings)
     top = isolation.top_of(settings.root)
     read_source = discovery_agents.reader(settings.root)
     uses = {suite.agent.key: suite.agent for suite in project.suites}
@@ -113,7 +113,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     action = action or publisher() or ACTION
     rules, chosen_uses, undecided = render_rules(settings, project, action)
     # a key here says more than an example
-    ignored_samples = doctor.VERTEX[:1] if any(map(environ.get, GOOGLE_KEYS)) else ()
+    ignored_samples = doctor.VERTEX[:1] if any(map(os.environ.get, GOOGLE_KEYS)) else ()
     sources = [
         author_source.of_agent(use, read_source, ignored_samples=ignored_samples)
         for use in (*known_uses, *chosen_uses)
@@ -432,19 +432,18 @@ class FirstTurn:
 
     use: AgentUse
     turn: Invocation
-    models: tuple[str, ...]
-    """The models that the agent calls."""
     state: Json
     """Made up for its session."""
+    judge: str
+    """A model that can judge; "" if none can."""
+    lack: str
+    """The configuration that the first of the models lacks if none can judge; else ""."""
 
 
 def ask(uses: Sequence[AgentUse], question: str, settings: Settings, context: Context) -> FirstTurn:
     """The turn of the first agent that answers the question: as they are, then with requirements
-    that may mend their failures. Raises UnavailableError if none answers, ConfigError if there is
-    none."""
+    that may mend their failures. Raises UnavailableError if none answers."""
     forks.refuse_change(context.environ, "evalgate init --ask")
-    if not uses:
-        raise candidates.no_agent()
     failures: list[tuple[AgentUse, AgentFailure]] = []
     uninstallable: dict[Needs | str, AgentFailure] = {}
     for use in uses[:MOST_TRIED]:
@@ -499,8 +498,9 @@ def _first_turn(
     assert turn is not None
     surroundings = agent.surroundings()
     source = author_source.of_agent(use, discovery_agents.reader(settings.root))
-    names = (*(surroundings.models if surroundings else ()), *sorted(source.models))
-    return FirstTurn(use=use, turn=turn, models=tuple(dict.fromkeys(names)), state=state)
+    names = [*(surroundings.models if surroundings else ()), *sorted(source.models)]
+    judge, lack = _find_judge(use, names, settings, context.environ)
+    return FirstTurn(use=use, turn=turn, state=state, judge=judge, lack=lack)
 
 
 def _is_before_turns(failure: AgentFailure) -> bool:
@@ -517,7 +517,7 @@ def argument(use: AgentUse) -> str:
     return f"{use.driver}:{agents.DRIVERS[use.driver].short_form(use.options)}"
 
 
-def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> JsonObject:
+def criteria_of(first_turn: FirstTurn) -> JsonObject:
     """The criteria of the first case: the tools that were called, and for the answer a rubric, if
     there is a judge with a key, else some of its words."""
     criteria: JsonObject = {}
@@ -525,7 +525,7 @@ def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> 
         # a model phrases the arguments differently each time
         trajectory = {"threshold": 1.0, "match_type": "ANY_ORDER", "ignore_args": True}
         criteria["tool_trajectory_avg_score"] = trajectory
-    judge, _ = find_judge(first_turn, settings, environ)
+    judge = first_turn.judge
     if judge:
         rubric = {"rubric_id": "useful", "rubric_content": {"text_property": RUBRIC}}
         options = {"judge_model_options": {"judge_model": judge}} if judge != ADK_MODEL else {}
@@ -539,18 +539,20 @@ def criteria_of(first_turn: FirstTurn, settings: Settings, environ: Environ) -> 
     return criteria
 
 
-def find_judge(first_turn: FirstTurn, settings: Settings, environ: Environ) -> tuple[str, str]:
+def _find_judge(
+    use: AgentUse, models_of_agent: Iterable[str], settings: Settings, environ: Environ
+) -> tuple[str, str]:
     """A model that can judge: the configured one, the agent's, or another one with a key; or "",
     and the configuration that the first of them lacks."""
     defaults = criteria_judges.defaults_of(settings)
-    environment = dotenv.of_judges(environ, defaults, [first_turn.use], root=settings.root).environ
-    names = list(filter(None, (defaults.model, *first_turn.models, *JUDGES)))
+    environment = dotenv.of_judges(environ, defaults, [use], root=settings.root).environ
+    names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
     missing = Clients(defaults=defaults, environment=environment).missing(names)
     judge = next((name for name in names if name not in missing), "")
     return judge, "" if judge else missing[names[0]]
 
 
-def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> Iterator[str]:
+def write_case(first_turn: FirstTurn, settings: Settings) -> Iterator[str]:
     """Write the evaluation set, its criteria, and a rule for an agent that a run would not find;
     yield the written paths. Raises ConfigError if the set exists, UnavailableError."""
     folder = settings.root / candidates.folder_of(settings)
@@ -567,13 +569,13 @@ def write_case(first_turn: FirstTurn, settings: Settings, environ: Environ) -> I
         file,
         [recording],
         name=candidates.NAME,
-        redact=redact.redactor_of_files(environ),
+        redact=redact.redactor_of_files(os.environ),
         session=SessionInput(state=first_turn.state) if first_turn.state else None,
     )
     yield file.relative_to(settings.root).as_posix()
     config = folder / "test_config.json"
     if not config.exists():
-        text = json.dumps({"criteria": criteria_of(first_turn, settings, environ)}, indent=2) + "\n"
+        text = json.dumps({"criteria": criteria_of(first_turn)}, indent=2) + "\n"
         rewrite.create(config, text, root=settings.root)
         yield config.relative_to(settings.root).as_posix()
     suite = candidates.suite_of(first_turn.use, settings)

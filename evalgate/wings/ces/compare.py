@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from evalgate.agents.tools.toolbox import args_text
+from evalgate.agents.toolbox import args_text
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.json_match import MISSING
 from evalgate.text import plain

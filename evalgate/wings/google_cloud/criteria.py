@@ -37,7 +37,6 @@ from .eval_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 
 PROMPT_VERSION = "2"
 SAFETY = "safety_v1"
-COHERENCE = "coherence"
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -160,7 +159,7 @@ def grade_coherence(view: TrialView, *, ask: Inquiry) -> Grade:
         }
         for actual in view.actual
     ]
-    return service.grade_turns(ask, bodies, COHERENCE)
+    return service.grade_turns(ask, bodies, "coherence")
 
 
 def _unpaired_reason(view: TrialView) -> NotEvaluated | None:
@@ -182,8 +181,9 @@ def grade_conversation_by_model(
     view: TrialView, *, ask: Inquiry, metric: str, properties: tuple[Rubric, ...]
 ) -> Grade:
     """The share of the properties that the judge model finds in the conversation."""
-    grade = rubrics.grade_conversation(view.actual, properties, rubric_type=metric, ask=ask)
-    return labelled(grade, ask)
+    return labelled(
+        rubrics.grade_conversation(view.actual, properties, rubric_type=metric, ask=ask), ask
+    )
 
 
 # --- metrics of agents-cli ------------------------------------------------------------------------

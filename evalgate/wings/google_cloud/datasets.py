@@ -4,6 +4,7 @@ traces, scenarios."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from evalgate.errors import Place
@@ -48,6 +49,8 @@ def read_case(
 
     `recorded`: read the agent's recorded answer (`responses`) instead of the expected one
     (`reference`)."""
+    if not isinstance(raw, dict):
+        return repair.read_case(raw, spot, place=place)
     if not is_dataset_case(raw):
         return _read_adk_case(raw, spot, place=place)
     fields = to_fields(raw)
@@ -334,6 +337,7 @@ class AgentsCli(Format):
 
     name = Dialect.AGENTS_CLI
     read_case = staticmethod(read_case)
+    read_recorded_case = staticmethod(partial(read_case, recorded=True))
     read_criteria = staticmethod(eval_config.parse_eval_config)
     instance = staticmethod(instance_json)
 

@@ -63,7 +63,7 @@ class Guest:
         limits = replace(setting.limits, workers=1, sessions=sessions, isolate_cases=False)
         return WorkerPool(
             lambda: launch,
-            setting=replace(setting, limits=limits, explain=lambda failure: failure),
+            setting=replace(setting, limits=limits, variables=None),
             metrics=lambda: launch,
             vouches_for_tools=True,
         )

@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 
-from evalgate.agents import opening
+from evalgate.agents import opening, toolbox
 from evalgate.agents.base import AgentFailed, ToolMode
 from evalgate.agents.protocol import ArtifactMessage, EventMessage
-from evalgate.agents.tools import toolbox
 from evalgate.agents.worker_process import Step, WorkerConversation
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context

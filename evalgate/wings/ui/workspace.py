@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config import load
 from evalgate.config.gate_file import RuleShape
 from evalgate.config.settings import Settings

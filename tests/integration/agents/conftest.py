@@ -80,7 +80,6 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         setting = AgentSetting(
             root=str(root),
-            inputs=str(root),
             world=InstallSetup(environment=kept, cache=str(tmp_path / "cache"), log=str),
             limits=AgentLimits(**limits),
         )

@@ -487,5 +487,5 @@ def test_an_agent_knows_what_its_workers_asked(opened) -> None:
     assert agent.inputs() is None
     agent.start()
     told = agent.inputs()
-    assert "file python_kinds/bots.py" in told
+    assert "file tests/agents/python_kinds/bots.py" in told
     assert "names" not in told

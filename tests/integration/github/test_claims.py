@@ -78,7 +78,9 @@ def upload(double, files: Any, **more: Any) -> None:
     double.state.add_artifact("evalgate", content, **{"run_id": RUN, "head_sha": SHA, **more})
 
 
-def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> gate_post.Posted:
+def post(
+    client, tmp_path: Path, event: EventContext = EVENT, **given: Any
+) -> gate_post.PostOutcome:
     choice = Settings(**given, root=tmp_path)
     job = Job(run=next(RUNS), address=LINKS.workflow_run)
     return gate_post.post(choice, event, client, job=job, links=LINKS)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from evalgate.agents import opening
+from evalgate.agents import pool
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.worker_process import Launch
@@ -39,7 +39,7 @@ def explained(
     message: str, *, detail: str = "", kind: FailureKind = FailureKind.RAISED, **environ: str
 ) -> str:
     variables = AgentVariables(environ={"CI": "true", **environ}, names=("SHARED_KEY",))
-    found = opening.explained(AgentFailure(kind=kind, message=message, detail=detail), variables)
+    found = pool.explained(AgentFailure(kind=kind, message=message, detail=detail), variables)
     return found.message.removesuffix(message).removesuffix(f" ({message})")
 
 
@@ -186,11 +186,11 @@ def test_a_worker_says_why_its_conversation_failed() -> None:
     setting = AgentSetting(
         root="/",
         world=InstallSetup(environment={}, cache="/nowhere"),
-        explain=lambda failure: FailureKind.START.failure(f"why: {failure.message}"),
+        variables=AgentVariables(environ={"DB_URL": "", "CI": "true"}),
     )
     key = TrialKey(suite="a.test.json", case_id="a")
     with (
-        pytest.raises(AgentFailed, match="why: DB_URL is not set"),
+        pytest.raises(AgentFailed, match=r"DB_URL is set here but empty, .* \(DB_URL is not set\)"),
         WorkerPool(launch, setting=setting).converse(Case(case_id="a"), key),
     ):
         pass

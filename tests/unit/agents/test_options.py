@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
-from evalgate.agents.http import HttpOptions
+from evalgate.config.variables import AgentVariables
 from evalgate.system.python_env import InstallSetup
+from evalgate.wings import http
+from evalgate.wings.http import HttpOptions
 
 
 @pytest.mark.parametrize(
@@ -87,10 +88,10 @@ def test_a_header_without_its_variable_says_why() -> None:
     setting = AgentSetting(
         root="/",
         world=InstallSetup(environment={"OTHER": "x"}, cache="/nowhere"),
-        why_absent=lambda name: f"nobody gave {name}",
+        variables=AgentVariables(environ={"CHAT_KEY": ""}),
     )
     with pytest.raises(
         AgentFailed,
-        match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY",
+        match=r"the header Authorization refers to \$\{CHAT_KEY\}: CHAT_KEY is set here but empty",
     ):
         http.HttpDriver().open(options, setting)

@@ -84,7 +84,7 @@ def test_what_metrics_asked_counts_for_their_agent() -> None:
     setting = AgentSetting(root="/", world=InstallSetup(environment={}, cache="/nowhere", log=str))
     pool = WorkerPool(lambda: launch, setting=setting, metrics=lambda: launch)
     assert pool._metrics is not None
-    pool._metrics._questions.add(said("file metric.py", opaque=True))
+    pool._metrics.questions.add(said("file metric.py", opaque=True))
     assert pool.inputs() is None
-    pool._questions.add(said("file agent.py"))
+    pool._workers.questions.add(said("file agent.py"))
     assert pool.inputs() == {"file agent.py", "file metric.py", "names"}

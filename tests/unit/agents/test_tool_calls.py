@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -65,11 +66,11 @@ def told(call: str, **fields: Any) -> ToolResultMessage:
 
 def test_a_call_is_answered_at_once(now: list[float]) -> None:
     line = ToolCalls("s1", Tools())
-    assert line.due_in() is None
+    assert line.due_in() == math.inf
     assert line.ask(said("a")) is None
     assert line.due_in() == 0.0
     assert line.due() == [{"type": "tool_response", "session": "s1", "call": "a", "response": 1}]
-    assert (line.due(), line.due_in()) == ([], None)
+    assert (line.due(), line.due_in()) == ([], math.inf)
     assert line.names == {"t"}
 
 

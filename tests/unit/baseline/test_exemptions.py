@@ -82,8 +82,8 @@ SUITE = Suite(
 def test_how_long_an_entry_counts(tmp_path: Path, until: str, *, counts: bool, code: str) -> None:
     settings = read(tmp_path, ENTRY.replace("2026-02-01", until))
     book = RuleBook(policy=Policy())
-    rules = Rules(settings=settings, suites=(SUITE,), books=(book,)).on(TODAY)
-    found = rules.policy.exemptions
+    (dated,) = Rules(settings=settings, suites=(SUITE,), books=(book,)).books_on(TODAY)
+    found = dated.policy.exemptions
     assert set(found) == ({("a.json", "x")} if counts else set())
     problems = list(exemptions.lint(settings, (SUITE,), TODAY))
     assert [problem.code for problem in problems] == [code] * bool(code)

@@ -64,8 +64,10 @@ def whose(
     found = Base(origin=BaseOrigin(source=BaseSource.RERUN), root=folder / "base", project=theirs)
     own = [dataclasses.replace(suite, agent=theirs.agents[suite.key]) for suite in suites]
     run = build.run_of(own, {("a.evalset.json", "c"): [build.failed(*failure)]})
-    trials, cause = failures.marked(run, found, settings=settings, suites=suites)
-    return OWN if trials[0].own_failure else cause or NOBODYS
+    (cause,) = failures.causes_of(
+        run.trials, found, settings=settings, suites=suites, base_suites=run.suites
+    ).values()
+    return OWN if cause == "" else str(cause or NOBODYS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 from evalgate.config import load, yaml
 from evalgate.errors import Problem, Severity
 

@@ -165,7 +165,7 @@ def test_what_the_judge_is_asked() -> None:
         include_intermediate_responses_in_final=True,
     )
     (asked,) = judge.requests
-    assert (asked.model, asked.config, asked.criterion, asked.version) == (
+    assert (asked.model, asked.config, asked.asker.criterion, asked.asker.version) == (
         "gemini-9",
         {"temperature": 0},
         MATCH,

@@ -178,17 +178,19 @@ def test_a_custom_metric_that_never_runs_is_told():
 
 @pytest.mark.parametrize("spelling", ["user_simulator_config", "userSimulatorConfig"])
 def test_the_simulator_is_read_in_both_spellings(spelling):
-    simulator = parse(
+    reading = parse(
         {"criteria": {}, spelling: {"maxAllowedInvocations": 3, "include_function_calls": True}}
-    ).simulator
+    )
+    simulator = reading.simulator
     assert simulator is not None
     assert (simulator.max_turns, simulator.include_function_calls, simulator.model) == (
         3,
         True,
         "gemini-2.5-flash",
     )
-    assert simulator.place is not None
-    assert (simulator.place.file, simulator.place.line) == ("a/test_config.json", 3)
+    place = reading.simulator_place
+    assert place is not None
+    assert (place.file, place.line) == ("a/test_config.json", 3)
 
 
 def test_a_simulator_of_the_wrong_type():

@@ -10,9 +10,10 @@ import pytest
 from builders.rewriting import puts
 
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.formats import eval_set, expectations, parse_eval_set, rewrite
+from evalgate.formats import expectations, parse_eval_set, rewrite
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.model import Content, Event, Rubric, ToolCall
+from evalgate.wings.author import old_formats
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_what_cannot_be_changed_is_left_alone(text: str, case_id: str, said: str
     "text", [OLD, f'[{{"name": "n", "data": {OLD}}}, {{"name": "m", "data": {OLD}}}]']
 )
 def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
-    made = eval_set.migrated(
+    made = old_formats.migrated(
         text, file="s.test.json", session={"app_name": "a", "user_id": "u", "state": {"k": 1}}
     )
     reading = parse_eval_set(made, file="s.test.json")
@@ -238,15 +239,15 @@ def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
     ]
     assert {case.session.user_id for case in reading.eval_set.cases if case.session} == {"u"}
     with pytest.raises(ConfigError, match="is not in one of ADK's old formats"):
-        eval_set.migrated(made, file="s.test.json")
+        old_formats.migrated(made, file="s.test.json")
 
 
 def test_an_initial_session_may_have_a_state_alone() -> None:
-    made = eval_set.migrated(OLD, file="s.test.json", session={"state": {"k": 1}})
+    made = old_formats.migrated(OLD, file="s.test.json", session={"state": {"k": 1}})
     [case] = json.loads(made)["eval_cases"]
     assert case["session_input"] == {"app_name": "", "user_id": "", "state": {"k": 1}}
     with pytest.raises(ConfigError, match="the initial session is not ADK's"):
-        eval_set.migrated(OLD, file="s.test.json", session=[])
+        old_formats.migrated(OLD, file="s.test.json", session=[])
 
 
 ON_LINES = '{\n  "a": [\n    {"x": 1},\n    {"x": 2}\n  ]\n}'

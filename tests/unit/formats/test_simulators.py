@@ -32,7 +32,7 @@ def test_without_a_config_there_is_none_and_an_empty_one_is_adks_default():
     )
     simulator = parse({}).simulator
     assert simulator is not None
-    defaults = SimulatorUse(place=simulator.place)
+    defaults = SimulatorUse()
     assert simulator == defaults
     assert (defaults.model, defaults.max_turns, defaults.stop_signal) == (
         "gemini-2.5-flash",

@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from builders import sides
@@ -16,8 +18,11 @@ from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison.book import Sides
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.runner.session import Checkout, Side
+from evalgate.values import Sentence
 
-AGENT = AgentUse(driver="adk")
+AGENT = AgentUse(driver="http", options={"url": "https://example.com"})
+NOT_STORED = opening.absent(str(Sentence("base_not_stored_case")))
 KEY = AGENT.key
 OLD, NEW = (
     {"framework_version": "1.18", "python": "3.11"},
@@ -36,35 +41,28 @@ def side(*, code: str, about: Mapping[str, str], models: str = "", use: AgentUse
     )
 
 
-def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> Base:
+def base_of(stored: Run, *, root: Path | None, renamed: Mapping[str, str]) -> Base:
     return Base(
-        origin=BaseOrigin(source=BaseSource.STORE if stored else BaseSource.RERUN),
-        root=Path(),
-        reusable=frozenset({sides.SUITE}),
-        project=BaseProject(renamed=renamed or {}),
-        stored=stored
-        and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
+        origin=BaseOrigin(source=BaseSource.STORE),
+        root=root,
+        project=BaseProject(renamed=renamed, agents={sides.SUITE: AGENT}),
+        stored=Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
     )
 
 
 @pytest.mark.parametrize(
-    ("rerun", "use", "renamed", "told"),
+    ("rerun", "root", "renamed", "told"),
     [
-        ({}, AGENT, {}, {KEY: OLD}),
-        (NEW, AGENT, {}, {KEY: NEW}),  # some of it ran just now
-        ({}, AGENT, {sides.SUITE: "before"}, {KEY: OLD}),
+        ({}, Path(), {}, {KEY: OLD}),
+        (NEW, Path(), {}, {KEY: NEW}),  # some of it ran just now
+        ({}, Path(), {sides.SUITE: "before"}, {KEY: OLD}),
         # nothing of the base can be run
-        (
-            {},
-            opening.absent("no"),
-            {},
-            {KEY: OLD, opening.absent("no").key: OLD},
-        ),
+        ({}, None, {}, {KEY: OLD, NOT_STORED.key: OLD}),
     ],
 )
 def test_a_stored_base_tells_its_environment(
     rerun: Mapping[str, str],
-    use: AgentUse,
+    root: Path | None,
     renamed: Mapping[str, str],
     told: Mapping[str, Mapping[str, str]],
 ) -> None:
@@ -72,9 +70,16 @@ def test_a_stored_base_tells_its_environment(
     named = tuple(
         dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites
     )
-    base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
-    run = side(code="c", about=rerun, use=use)
-    assert baseline_base.details_of(base, run)[0] == told
+    base = base_of(dataclasses.replace(then, suites=named), root=root, renamed=renamed)
+    head = side(code="c", about=rerun).suites
+    checkout = Checkout(
+        root=Path(),
+        suites=baseline_base.with_agents(head, base),
+        stored_agents=baseline_base.stored_agents(base, head),
+    )
+    agents = {suite.agent.key: SimpleNamespace(about=lambda: rerun) for suite in checkout.suites}
+    known: Any = SimpleNamespace(agents=agents, checkout=checkout)
+    assert Side.about(known) == told
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_no_credentials_at_the_cloud() -> None:
     ("setting", "said"),
     [
         (JudgeSetting(model="m", api_key_env=("A", "B")), "set A or B"),
-        (JudgeSetting(model="m", api_key_env=("A",), api_key="k"), ""),
+        (JudgeSetting(model="m", api_key="k", api_key_env=("A",)), ""),
         (JudgeSetting(model="m"), ""),  # an endpoint of one's own
         (
             JudgeSetting(model="m", vertex=True),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.judging import HeldClock, ScriptedJudge, request, seen, votes_in
+from builders.judging import HeldClock, ScriptedJudge, requests, seen, votes_in
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
@@ -29,7 +29,7 @@ def opened(
 
 
 def ballot(prompt: str = "is it valid?") -> SampledRequest:
-    return SampledRequest(request=request(prompt), parse=votes_in)
+    return SampledRequest(requests=requests(prompt), parse=votes_in)
 
 
 def test_what_is_missing_by_model() -> None:

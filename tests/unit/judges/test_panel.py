@@ -17,6 +17,7 @@ from builders.judging import (
     panel,
     reply,
     request,
+    requests,
     seen,
     votes_in,
 )
@@ -35,8 +36,10 @@ from evalgate.judges.replay import Recorder, VerdictCache, read_recordings
 from evalgate.model import Reason
 
 
-def ballot(prompt: str = "is it valid?", **fields: object) -> SampledRequest:
-    return SampledRequest(request=request(prompt), parse=votes_in, **fields)
+def ballot(
+    prompt: str = "is it valid?", *, num_samples: int = 5, **fields: object
+) -> SampledRequest:
+    return SampledRequest(requests=requests(prompt, count=num_samples), parse=votes_in, **fields)
 
 
 def by_sample(*said: str) -> ScriptedJudge:
@@ -95,8 +98,8 @@ def test_what_the_criterion_raises_while_reading_comes_out() -> None:
 # --- second questions -----------------------------------------------------------------------------
 
 
-def again(items: tuple[str, ...]) -> str:
-    return f"you forgot {' and '.join(items)}"
+def again(sample: int, items: tuple[str, ...]) -> JudgeRequest:
+    return request(f"you forgot {' and '.join(items)}", sample=sample)
 
 
 def test_what_a_reply_passes_over_is_asked_for_once_more() -> None:
@@ -268,7 +271,7 @@ def test_one_blocked_sample_of_five_changes_nothing() -> None:
 
 def test_a_model_that_nobody_serves() -> None:
     result = panel(by_sample()).vote(
-        dataclasses.replace(ballot(), request=request(model="omega-1"))
+        dataclasses.replace(ballot(), requests=requests(model="omega-1"))
     )
     assert "unknown judge model `omega-1`" in seen(result.items[""]).message
     assert result.samples[0].failure is not None
@@ -331,7 +334,7 @@ def test_a_model_that_is_down_keeps_no_other_from_being_asked() -> None:
     )
     held = panel(judge, clock=Waiting())
     waiting = [
-        dataclasses.replace(ballot(), request=request(str(number), model="gemini-2.0-flash"))
+        dataclasses.replace(ballot(), requests=requests(str(number), model="gemini-2.0-flash"))
         for number in range(8)
     ]
     results: list[object] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 
 import pytest
@@ -150,7 +149,7 @@ PRICED = "gemini-2.5-flash"
 
 
 def asking(criterion: str, model: str = PRICED) -> JudgeRequest:
-    return dataclasses.replace(request(model=model), criterion=criterion)
+    return request(model=model, criterion=criterion)
 
 
 def test_the_books_by_criterion_and_model() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from evalgate.judges import panel
 from evalgate.judges.base import (
+    Asker,
     JudgeFailure,
     JudgeFailureKind,
     JudgeRequest,
@@ -25,7 +26,7 @@ from evalgate.model import NotEvaluated, Reason
 from evalgate.model.deviations import ADKS
 from evalgate.values import Sentence
 
-REQUEST = JudgeRequest(model="m", prompt="p", criterion="c", version="1")
+REQUEST = JudgeRequest(model="m", prompt="p", asker=Asker(criterion="c", version="1"))
 LABELS = {"valid": True, "invalid": False, "unparsable": None}
 
 
@@ -33,12 +34,12 @@ def ballot(
     num_samples: int = 5, items: tuple[str, ...] = ("",), **options: object
 ) -> SampledRequest:
     return SampledRequest(
-        request=REQUEST, parse=lambda _: {}, items=items, num_samples=num_samples, **options
+        requests=(REQUEST,) * num_samples, parse=lambda _: {}, items=items, **options
     )
 
 
-def ask_again(_items: object) -> str:
-    return "again"
+def ask_again(_sample: int, _items: object) -> JudgeRequest:
+    return REQUEST
 
 
 def sample(index: int, word: str) -> Sample:

@@ -59,7 +59,8 @@ def failed_with(message: str, *, cases: int) -> Report:
 @pytest.mark.parametrize("kind", JudgeFailureKind)
 def test_the_remedy_is_in_every_report(kind: JudgeFailureKind, cases: int) -> None:
     setting = JudgeSetting(
-        model="a-model-with-a-long-name-2026-09", api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY")
+        model="a-model-with-a-long-name-2026-09",
+        api_key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     )
     said = "; ".join(f"{number}. something went wrong here" for number in range(40))
     message = setting.failure(kind, detail=said).message

@@ -40,7 +40,7 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.runner.session import Session, Side
+from evalgate.runner.session import Checkout, Session, Side
 from tests.unit.runner import fakes
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -88,12 +88,11 @@ def side_of(
 ) -> Side:
     side = Side(
         session,
-        suites,
+        Checkout(root=journal.path.parent, suites=suites, skipped=skipped),
         agents={suite.agent.key: agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
         inputs=fakes.inputs_of(suites, agent, journal.path.parent, environment=environment),
         journal=journal,
-        skipped=skipped,
     )
     session.sides.append(side)
     return side

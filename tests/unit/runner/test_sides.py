@@ -46,6 +46,7 @@ class Pair:
         folder: Path,
         *,
         budget: str = "",
+        retries: int = 0,
         suites: tuple[Suite, ...] = SUITES,
         name: str = "",
         skipped: frozenset[tuple[str, str]] = frozenset(),
@@ -56,7 +57,7 @@ class Pair:
         self.journals = [
             Journal.create(folder / f"{name}{number}", about={}) for number in range(2)
         ]
-        self.measuring = session_of(concurrency=1, budget=budget)
+        self.measuring = session_of(concurrency=1, budget=budget, retries=retries)
         self.sides = [
             side_of(
                 self.measuring,
@@ -397,3 +398,41 @@ def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pair
     assert pair.run(0).complete  # nothing is missing yet
     pair.measuring.rerun([PAIR])
     assert not pair.run(0).complete
+
+
+def test_an_interrupted_run_of_one_agent_for_both_sides_is_incomplete(pairs: Pairs) -> None:
+    """The second side's results are the first side's: they are no further runs that ended."""
+    pair = pairs()
+    pair.sides[1].shared = frozenset(suite.key for suite in pair.suites)
+    count = sum(len(suite.cases) for suite in pair.suites)
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        if len(pair.agents[0].asked) == count:
+            raise KeyboardInterrupt
+
+    pair.agents[0].misbehave = interrupt
+    pair.measuring.first(1)
+    runs = [pair.run(side) for side in (0, 1)]
+    assert [len(run.trials) for run in runs] == [count - 1, count - 1]
+    assert [run.complete for run in runs] == [False, False]
+
+
+def test_a_lost_run_of_one_agent_for_both_sides_is_tried_once_more(
+    pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = pairs(retries=1)
+    pair.sides[1].shared = frozenset(suite.key for suite in pair.suites)
+    reasons: list[str] = []
+    monkeypatch.setattr(
+        pair.measuring.watcher, "begin", lambda *, trials, reason: reasons.append(reason)
+    )
+    monkeypatch.setattr(pair.stop, "wait", lambda _: True)  # no pause, no retry
+
+    def lose(key: TrialKey, turn: int) -> None:
+        if len(pair.agents[0].asked) == 1:
+            raise fakes.failed(FailureKind.UNREACHABLE)
+
+    pair.agents[0].misbehave = lose
+    pair.measuring.first(1)
+    assert [reason.partition(":")[0] for reason in reasons] == ["", "trying 1 run once more"]
+    assert not any(trial.failure for side in (0, 1) for trial in pair.run(side).trials)

@@ -372,13 +372,15 @@ def usage_of(
 
 
 class FrameworkHost(server.Host, ABC):
-    """See server.Host. `package`: the framework's name in the package index. Supported versions:
-    from `low` to below `high`."""
+    """See server.Host."""
 
     asks = True  # evalgate may answer tool calls
     package: ClassVar[str]
+    """The framework's name in the package index."""
     low: ClassVar[str]
+    """The lowest supported version."""
     high: ClassVar[str]
+    """The lowest version above, which is not supported."""
     session: ClassVar[type[FrameworkSession]]
     is_exclusive: ClassVar[bool] = False
     """An agent that is one object for all conversations holds one at a time."""

@@ -15,8 +15,8 @@ from evalgate.agents.base import (
     ToolMode,
     ToolReply,
 )
-from evalgate.agents.tools.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
-from evalgate.model import TrialKey
+from evalgate.agents.toolbox import ConversationTools, MockFile, MockRules, RecordedCall
+from evalgate.model import Case
 
 
 class Desk:
@@ -32,12 +32,9 @@ class Desk:
     ) -> None:
         self.kept: list[tuple[RecordedCall, ...]] = []
         self.tools = ConversationTools(
+            Case(case_id="c"),
             mode=mode,
-            rules=MockRules(
-                MockFile.model_validate({"tools": mocks or {}}),
-                key=TrialKey(suite="s", case_id="c"),
-                seed=0,
-            ),
+            rules=MockRules(MockFile.model_validate({"tools": mocks or {}}), draws="0:s/c"),
             entries=entries,
             cassette="tool-cassettes/s/c.json",
             keep=self.kept.append,

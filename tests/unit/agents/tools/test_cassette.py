@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from evalgate.agents import toolbox
 from evalgate.agents.base import ToolError
-from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.toolbox import CassetteError, RecordedCall
+from evalgate.agents.toolbox import CassetteError, RecordedCall
 
 JSON = st.recursive(
     st.none()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate.agents import toolbox
 from evalgate.agents.base import ToolMode
-from evalgate.agents.tools import toolbox
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 
 FULL = """\
 tools:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from evalgate.agents.tools import toolbox
+from evalgate.agents import toolbox
 
 
 @pytest.mark.parametrize(

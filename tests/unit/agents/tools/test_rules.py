@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from evalgate.agents.base import PendingCall
-from evalgate.agents.tools.toolbox import MockFile, MockRule, MockRules
+from evalgate.agents.toolbox import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
 
 KEY = TrialKey(suite="s", case_id="c")
 
 
 def at_work(tools: dict[str, Any], *, key: TrialKey = KEY, seed: int = 0) -> MockRules:
-    return MockRules(MockFile.model_validate({"tools": tools}), key=key, seed=seed)
+    return MockRules(MockFile.model_validate({"tools": tools}), draws=f"{seed}:{key}")
 
 
 def ask(some: MockRules, tool: str = "t", nth: int = 1, **args: Any) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import toolbox
 from evalgate.agents.base import PendingCall, ToolMode, ToolReply
-from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.toolbox import Toolbox
+from evalgate.agents.toolbox import ConversationTools, Toolbox
 from evalgate.config.gate_file import GateFile, ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.model import TrialKey
+from evalgate.model import Case, TrialKey
 
 
 def made(
@@ -30,8 +30,13 @@ def made(
     return Toolbox(settings, mode=mode, checkout=own or root, redact=str)
 
 
+def opened(box: Toolbox, case: str = "c", repeat: int = 0) -> ConversationTools:
+    key = TrialKey(suite="s.evalset.json", case_id=case, number=repeat)
+    return box.open(key, Case(case_id=case))
+
+
 def record(box: Toolbox, *calls: tuple[str, Any], case: str = "c", repeat: int = 0) -> None:
-    tools = box.open(TrialKey(suite="s.evalset.json", case_id=case, number=repeat))
+    tools = opened(box, case, repeat)
     for number, (city, result) in enumerate(calls):
         call = PendingCall(number=number, tool="weather", args={"city": city})
         tools.answer(call)
@@ -52,15 +57,11 @@ def held(root: Path, case: str = "c") -> dict[str, Any]:
 
 def test_what_is_recorded_is_replayed(tmp_path: Path) -> None:
     record(made(tmp_path), ("Oslo", 1), ("Rome", 2))
-    tools = made(tmp_path, ToolMode.REPLAY).open(
-        TrialKey(suite="s.evalset.json", case_id="c", number=3)
-    )
+    tools = opened(made(tmp_path, ToolMode.REPLAY), repeat=3)
     answer = tools.answer(PendingCall(number=1, tool="weather", args={"city": "Rome"}))
     assert answer.reply
     assert answer.reply.response == 2
-    other = made(tmp_path, ToolMode.REPLAY).open(
-        TrialKey(suite="s.evalset.json", case_id="another")
-    )
+    other = opened(made(tmp_path, ToolMode.REPLAY), "another")
     assert other.answer(PendingCall(number=1, tool="weather", args={"city": "Rome"})).refusal
 
 
@@ -73,7 +74,7 @@ def test_a_base_finds_what_was_recorded_for_it_and_for_head(tmp_path: Path) -> N
         ("head", ["head", "head"]),
     ):
         box = made(tmp_path / "head", ToolMode.REPLAY, own=tmp_path / own)
-        tools = box.open(TrialKey(suite="s.evalset.json", case_id="c"))
+        tools = opened(box)
         found = []
         for number, city in enumerate(("Oslo", "Rome")):
             answer = tools.answer(PendingCall(number=number, tool="weather", args={"city": city}))

@@ -101,7 +101,7 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         assert request.model == judge.model == "gemini-9"
         version = judge.prompt_version
         # what else a verdict hangs on
-        assert version == request.version or version.startswith(f"{request.version}.")
+        assert version == request.asker.version or version.startswith(f"{request.asker.version}.")
 
 
 @pytest.mark.parametrize(

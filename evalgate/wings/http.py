@@ -15,6 +15,16 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentSetting,
+    Conversation,
+    DriverOptions,
+    Turns,
+    kind_of,
+)
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -36,15 +46,6 @@ from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
 from evalgate.values import Environ, Json, JsonObject, mapped_json, member
 from evalgate.worker import errors
-from .base import (
-    Agent,
-    AgentDriver,
-    AgentFailed,
-    AgentSetting,
-    Conversation,
-    DriverOptions,
-    Turns,
-)
 
 if TYPE_CHECKING:  # only mapped endpoints need it
     from jmespath.parser import ParsedResult
@@ -90,7 +91,10 @@ class EndpointTurns(Turns):
             if answer.body.strip():
                 text += f": {answer.excerpt()}"
             raise self.failed(
-                kind_of(answer.status), text, detail=answer.excerpt(2000), retry_after_s=wait_s
+                kind_of(answer.status),
+                text,
+                detail=answer.excerpt(2000),
+                retry_after_s=wait_s,
             )
         try:
             return answer.json()
@@ -110,11 +114,6 @@ class EndpointTurns(Turns):
     def refused(self, message: str) -> AgentFailed:
         """A protocol failure of a response or a case, as an exception to raise."""
         return self.failed(FailureKind.PROTOCOL, message)
-
-
-def kind_of(status: int) -> FailureKind:
-    """The failure kind for an HTTP status other than success."""
-    return FailureKind(errors.kind_of_status(status) or errors.RAISED)
 
 
 class AdkServerConversation(EndpointTurns):
@@ -544,3 +543,6 @@ class HttpDriver(AgentDriver):
     def label(self, options: Json) -> str:
         """The URL without secrets."""
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
+
+
+DRIVER = HttpDriver()

@@ -5,18 +5,17 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents import http
-from evalgate.agents.base import AgentFailed, AgentSetting
-from evalgate.agents.http import (
+from evalgate.agents.base import AgentFailed, AgentSetting, kind_of
+from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
+from evalgate.system.http import Answer
+from evalgate.system.python_env import InstallSetup
+from evalgate.wings import http
+from evalgate.wings.http import (
     EndpointConversation,
     HttpAgent,
     HttpOptions,
     ResponseOptions,
-    kind_of,
 )
-from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
-from evalgate.system.http import Answer
-from evalgate.system.python_env import InstallSetup
 
 
 class Scripted:

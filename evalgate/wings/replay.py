@@ -14,6 +14,18 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    DriverOptions,
+    DriverTools,
+    Turns,
+    exists,
+)
 from evalgate.errors import errors_in
 from evalgate.formats import recordings
 from evalgate.model import (
@@ -32,18 +44,6 @@ from evalgate.model import (
 )
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
-from .base import (
-    Agent,
-    AgentDriver,
-    AgentFailed,
-    AgentLimits,
-    AgentSetting,
-    Conversation,
-    DriverOptions,
-    DriverTools,
-    Turns,
-    exists,
-)
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 
@@ -58,14 +58,15 @@ EVALUATION_PATTERNS = ("*.evalset.json", "*.test.json", "test_config.json")
 
 @frozen_dataclass
 class Record:
-    """A recording of a case: its file, and the id of its evaluation set if it has one.
-
-    `transcript`: None if it is invalid; `problem` is the reason."""
+    """A recording of a case."""
 
     path: Path
     eval_set_id: str | None
+    """The id of its evaluation set, if it has one."""
     transcript: Transcript | None
+    """None if it is invalid."""
     problem: str = ""
+    """The reason why it is invalid."""
 
 
 class RecordedCases:
@@ -356,3 +357,6 @@ def _recording_files(root: Path, text: str) -> list[Path]:
 
 def _matches(root: Path, text: str) -> list[str]:
     return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+
+
+DRIVER = ReplayDriver()

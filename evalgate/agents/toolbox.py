@@ -14,7 +14,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -186,11 +185,12 @@ CallKey: TypeAlias = tuple[str, str, int]
 
 
 class RecordedCall(ToolReply, ToolFile):
-    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
+    """One recorded call."""
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
+    """Counts the calls of this tool with these arguments from 1."""
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
@@ -283,28 +283,31 @@ Delay: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST_LATENCY_S, allow_inf_
 
 
 class Latency(ToolFile):
-    """The delay of an answer: `seconds`, and up to `jitter` seconds more, by the run's seed."""
+    """The delay of an answer."""
 
     seconds: Delay = 0.0
     jitter: Delay = 0.0
+    """The most further seconds, by the run's seed."""
 
 
 class MockRule(ToolReply, ToolFile):
     """One rule: the calls that it answers, and their answer. The first matching rule of a tool
-    answers.
-
-    `args`: these arguments have these values; others may have any, unless `exact`. `where`: these
-    arguments satisfy these matchers. `times`: the most calls that it answers in a conversation.
-    `probability`: of the rule, by the run's seed."""
+    answers."""
 
     args: JsonObject = Field(default_factory=dict)
+    """These arguments have these values."""
     where: dict[str, Matcher] = Field(default_factory=dict)
+    """These arguments satisfy these matchers."""
     exact: bool = False
+    """There are no other arguments."""
     times: int | None = Field(default=None, ge=1)
+    """The most calls that it answers in a conversation; None: all."""
     probability: float = Field(default=1.0, ge=0, le=1)
+    """Of the rule, by the run's seed."""
     latency: Annotated[Latency, short_form("seconds", int, float)] = Field(default_factory=Latency)
     error: Annotated[ToolError | None, short_form("message", str)] = None
     run: Literal[True] | None = None
+    """The tool runs."""
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
@@ -330,9 +333,10 @@ class MockRule(ToolReply, ToolFile):
 
 
 class MockFile(ToolFile):
-    """The whole file: rules by tool; `*` and `?` in a tool's name match any text."""
+    """The whole file."""
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
+    """The rules by tool; `*` and `?` in a tool's name match any text."""
 
     @model_validator(mode="before")
     @classmethod
@@ -352,6 +356,7 @@ class MockReading:
 
     mocks: MockFile = dataclasses.field(default_factory=MockFile)
     places: dict[str, Place] = dataclasses.field(default_factory=dict)
+    """By tool."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -375,6 +380,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
 
 
 def _of_error(detail: Any, locate: Locator) -> Problem:
+    """The problem of a value in a mock file."""
     path = detail["loc"]
     hint = ""
     if detail["type"] == "extra_forbidden":
@@ -393,11 +399,12 @@ RuleName = tuple[str, int]
 
 
 class MockRules:
-    """The mock file in one conversation; counts the answers of each rule."""
+    """The rules of a mock file or of a case in one conversation; counts the answers of each.
+    `draws`: a text that its random numbers depend on."""
 
-    def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
+    def __init__(self, mocks: MockFile, *, draws: str) -> None:
         self._mocks = mocks
-        self._draw_prefix = f"{seed}:{key}"
+        self.draws = draws
         self._served: Counter[RuleName] = Counter()
 
     def answer(self, call: PendingCall, *, nth: int) -> CallAnswer | None:
@@ -407,7 +414,7 @@ class MockRules:
                 continue
             if not rule.match(call.args):
                 continue
-            draw_name = f"{self._draw_prefix}:{name}:{args_text(call.args)}:{nth}"
+            draw_name = f"{self.draws}:{name}:{args_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{draw_name}:holds") >= rule.probability:
                 continue
             self._served[name] += 1
@@ -433,12 +440,13 @@ def chance(text: str) -> float:
 class ConversationTools:
     """The tools of one conversation (agents.base.TrialTools).
 
-    `entries`: the calls in the cassette `cassette`; None if it is missing. `keep`: receives the
-    recorded calls at the end of the conversation. `redact`: removes secrets from texts.
-    `turn_rules`: the case's rules for the tools of a turn, which come first."""
+    `rules`: of the mock file; those of the case for the turn come first. `entries`: the calls in
+    the cassette `cassette`; None if it is missing. `keep`: receives the recorded calls at the end
+    of the conversation. `redact`: removes secrets from texts."""
 
     def __init__(
         self,
+        case: Case,
         *,
         mode: ToolMode,
         rules: MockRules,
@@ -446,10 +454,9 @@ class ConversationTools:
         cassette: str,
         keep: Callable[[Calls], None],
         redact: Redactor,
-        turn_rules: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
         self.is_optional = mode is ToolMode.LIVE
-        self._turn_rules = turn_rules
+        self._case = case
         self._case_rules: MockRules | None = None
         self._setup = TurnSetup()
         self._mode = mode
@@ -465,11 +472,12 @@ class ConversationTools:
 
     def turn(self, number: int) -> None:
         """See agents.base.TrialTools."""
-        if self._turn_rules is not None:
-            setup, rules = self._turn_rules(number)
-            if setup is not self._setup:  # a scenario has the same rules for all of its turns
-                self._setup = setup
-                self._case_rules = rules
+        setup = self._case.setup_of(number)
+        if setup is not self._setup:  # a scenario has the same rules for all of its turns
+            self._setup = setup
+            tools = {name: list(rules) for name, rules in setup.tools.items()}
+            mocks = MockFile.model_validate({"tools": tools})
+            self._case_rules = MockRules(mocks, draws=self._rules.draws)
 
     def answer(self, call: PendingCall) -> CallAnswer:
         """See agents.base.TrialTools."""
@@ -534,6 +542,7 @@ class ConversationTools:
         )
 
     def _no_rule(self, tool: str, args: Json) -> CallAnswer:
+        """The refusal of a call that no mock rule matches, with the nearest rule."""
         rules = [rule for _, rule in self._rules.for_tool(tool)]
         called = f"called {spell_call(tool, args)}"
         if not rules:
@@ -570,7 +579,7 @@ class Toolbox:
         self._recorded: dict[CaseKey, dict[TrialKey, Calls]] = {}
         self._earlier_calls: dict[CaseKey, Calls] = {}
 
-    def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
+    def open(self, key: TrialKey, case: Case) -> ConversationTools:
         """The tools of one trial."""
         name = file_of(self._rule.cassettes, key.suite, key.case_id)
         entries = None
@@ -580,25 +589,17 @@ class Toolbox:
             known_groups = [group for group in groups if group is not None]
             entries = merge(*known_groups) if known_groups else None
         return ConversationTools(
+            case,
             mode=self.mode,
-            rules=MockRules(self._mocks, key=key, seed=self._settings.seed),
+            rules=MockRules(self._mocks, draws=f"{self._settings.seed}:{key}"),
             entries=entries,
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            turn_rules=partial(self._case_rules, key, case)
-            if case is not None and case.setups
-            else None,
         )
-
-    def _case_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
-        setup = case.setup_of(turn)
-        rules = MockFile.model_validate(
-            {"tools": {name: list(tool_rules) for name, tool_rules in setup.tools.items()}}
-        )
-        return setup, MockRules(rules, key=key, seed=self._settings.seed)
 
     def _keep(self, key: TrialKey, name: str, entries: Calls) -> None:
+        """Add what a trial recorded, and write the case's cassette. Raises UnavailableError."""
         case = key.case
         try:
             path = within(self._settings.root, name)
@@ -779,6 +780,7 @@ def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:
+    """A problem for each driver whose tools cannot be intercepted."""
     names = dict.fromkeys(suite.agent.driver for suite in suites)
     return [
         errors.error(
@@ -797,6 +799,7 @@ def _tools_of(driver: str) -> DriverTools | None:
 
 
 def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> list[Problem]:
+    """The problems of the cassettes that a replay needs."""
     replay_suites = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if replay_suites and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
@@ -810,6 +813,7 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> 
 
 
 def _mocks(root: Path, rule: ToolsRule) -> MockReading:
+    """The rules of the mock file, if one is set."""
     if not rule.mocks:
         return MockReading()
     path = root / rule.mocks

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents import replay
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
 from evalgate.system.python_env import InstallSetup
+from evalgate.wings import replay
 
 
 def content(text: str) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Tool calls of agents: recorded, replayed, or answered by mock rules."""
