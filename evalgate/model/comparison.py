@@ -712,7 +712,7 @@ class Comparison:
     unread: tuple[str, ...] = ()
     """Files that the change edits and no agent opened."""
     edited: tuple[CaseKey, ...] = ()
-    """Cases of these suites that the change adds or edits."""
+    """Cases of unchanged suites that the change adds or edits."""
     is_past: bool = False
     """True if cases are worse than older results, and the base was not rerun for them."""
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
