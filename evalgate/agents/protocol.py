@@ -45,9 +45,7 @@ class ProtocolError(ValueError):
 class WorkerWire(BaseModel):
     """A message of the worker; unknown keys are ignored."""
 
-    model_config = ConfigDict(
-        extra="ignore", frozen=True, protected_namespaces=(), defer_build=True
-    )
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
 
 
 class SessionWire(WorkerWire):

@@ -105,9 +105,7 @@ workflow passes it, such as for GitHub's own models."""
 class RuleShape(BaseModel):
     """A part of what people write, in this file or elsewhere; unknown keys are errors."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 def short_form(key: str, *kinds: type) -> BeforeValidator:
@@ -119,7 +117,7 @@ class AgentRule(BaseModel):
     """Suites that an agent serves. All keys except `suites` and `driver` are options of the
     driver."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     suites: list[str] = Field(
         default_factory=lambda: ["**"], description="Globs of evaluation files."

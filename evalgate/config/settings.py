@@ -142,9 +142,7 @@ class Settings(BaseModel):
     the `places` in it and its `problems`, and the raw values from the door (`explicit_options`),
     which also apply to the base. `root` is then absolute."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     gate_file: GateFile = GateFile()
     problems: SkipValidation[tuple[Problem, ...]] = ()

@@ -24,7 +24,7 @@ from .base import CriterionSpec
 class MetricOptions(BaseModel):
     """The criterion's entry as written: the metric reads it."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
 
 def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None) -> Grade:

@@ -123,7 +123,7 @@ FETCH_USER = Endpoint("GET", "/user", "find out whose token this is", "read:user
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class User(_Reply):

@@ -95,7 +95,6 @@ class Wire(BaseModel):
         extra="forbid",
         frozen=True,
         protected_namespaces=(),
-        defer_build=True,
     )
 
     def compact(self) -> JsonObject:

@@ -34,7 +34,7 @@ STAMP = "%Y%m%dT%H%M%SZ"
 class KeptRun(BaseModel):
     """A kept run: its folder, and the contents of its run.json."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
     folder: Path = Field(default=Path(), exclude=True)
     evalgate: str = ""

@@ -54,7 +54,6 @@ CONFIG = ConfigDict(
     frozen=True,
     protected_namespaces=(),
     ser_json_inf_nan="strings",
-    defer_build=True,
 )
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
