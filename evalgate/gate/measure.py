@@ -401,6 +401,7 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
     project = session.project
     yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
+        suite_keys = {suite.key for suite in suites}
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
@@ -410,7 +411,9 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
             repeats=min(base.stored.run.repeats, session.rules.settings.runs)
             if base.stored is not None and base.root is None
             else None,
-            stored_agents=baseline_base.stored_agents(base, project.suites),
+            stored_agents=baseline_base.stored_agents(
+                base, tuple(suite for suite in project.suites if suite.key in suite_keys)
+            ),
         )
 
 
