@@ -63,10 +63,11 @@ def of_ours(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _docstrings(noun: type) -> dict[str, str]:
-    """The docstring of each field of a class that has one."""
+    """The docstring of each field that has one, also of base classes."""
+    bases = (base for base in noun.__bases__ if base.__module__ == noun.__module__)
+    docstrings = {field: text for base in bases for field, text in _docstrings(base).items()}
     (definition,) = ast.parse(inspect.getsource(noun)).body
     assert isinstance(definition, ast.ClassDef)
-    docstrings = {}
     for field, text in itertools.pairwise(definition.body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             docstrings[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))

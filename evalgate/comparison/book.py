@@ -237,6 +237,7 @@ def _of_earlier(
 
 
 def _terms(sides: Sides) -> Terms:
+    """The rules of the purse; a part of a plan tolerates no failure."""
     policy = sides.policy
     counts = Counter((sides.group(key), key[0]) for key in sides.uses if policy.blocks(key))
     tolerated = Counter[str]()

@@ -186,6 +186,7 @@ class PolicyRule:
         return max(self.max_drop * self._reach(base), self.use.scale.resolution)
 
     def _reach(self, *scores: float) -> float:
+        """The length of the scale; of an open one, the largest of the scores."""
         scale = self.use.scale
         if scale.lowest is None or scale.highest is None:
             return max(map(abs, scores))

@@ -511,6 +511,7 @@ class Purse:
 
 
 def _total(parts: Mapping[str, Sequence[float]]) -> float:
+    """The sum of all amounts."""
     return math.fsum(itertools.chain.from_iterable(parts.values()))
 
 

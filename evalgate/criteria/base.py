@@ -18,14 +18,14 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class CriterionServices:
-    """The services that a criterion may use.
-
-    `run_metric` None: the agent's driver cannot run custom metrics. `judge` None: the user skips
-    judged criteria, so that a criterion with a judge is `NotEvaluated(SKIPPED)`."""
+    """The services that a criterion may use."""
 
     deviations: Deviations = OURS
     run_metric: MetricRunner | None = None
+    """None: the agent's driver cannot run custom metrics."""
     judge: JudgePanel | None = None
+    """None: the user skips judged criteria, so that a criterion with a judge is
+    `NotEvaluated(SKIPPED)`."""
 
 
 class NoOptions(Wire):
@@ -39,40 +39,41 @@ graded is NotEvaluated with its reason."""
 
 @frozen_dataclass
 class Verdicts:
-    """The yes-or-no verdicts of a criterion's judge model, which humans can give too.
-
-    `labels`: the possible words, True for a yes. `prompt_version`: the version of the question.
-    `unit`: the part of a turn that a verdict is about (`rubric`, `sentence`); empty: the whole
-    turn. `rubrics`: those of the criterion itself. `is_of_conversation`: verdicts are about the
-    conversation."""
+    """The yes-or-no verdicts of a criterion's judge model, which humans can give too."""
 
     labels: Mapping[str, bool]
+    """The possible words, True for a yes."""
     prompt_version: str
+    """The version of the question."""
     unit: str = ""
+    """The part of a turn that a verdict is about (`rubric`, `sentence`); empty: the whole turn."""
     rubrics: tuple[Rubric, ...] = ()
+    """Those of the criterion itself."""
     is_of_conversation: bool = False
+    """True if verdicts are about the conversation."""
 
 
 @frozen_dataclass
 class CriterionSpec:
-    """One row of `evalgate.criteria.CRITERIA`.
-
-    `options`: shape of the object form without its threshold (unknown keys are errors). `summary`:
-    one line for reports and docs. `build(options, use, services)` makes the criterion. `verdicts`:
-    None if no judge model gives yes-or-no verdicts. `either_way`: high and low scores may both be
-    good."""
+    """One row of `evalgate.criteria.CRITERIA`."""
 
     name: str
     summary: str
+    """One line for reports and docs."""
     options: type[BaseModel]
+    """The shape of the object form without its threshold; unknown keys are errors."""
     build: Callable[[Any, CriterionUse, CriterionServices], Criterion]
+    """Makes the criterion from its options, its use and the services."""
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     informational: bool = False
     lower_is_better: bool = False
     either_way: bool = False
+    """True if high and low scores may both be good."""
     is_beyond_adk: bool = False
+    """True if ADK does not have the criterion."""
     verdicts: Verdicts | None = None
+    """None if no judge model gives yes-or-no verdicts."""
 
 
 def with_facts(use: CriterionUse, spec: CriterionSpec, **fields: Any) -> CriterionUse:

@@ -111,9 +111,10 @@ def _together(
 
 @frozen_dataclass
 class AgentText:
-    """A text of the agent and its context. `turn` counts from 1."""
+    """A text of the agent and its context."""
 
     turn: int
+    """Counts from 1."""
     text: str
     context: Pieces
 

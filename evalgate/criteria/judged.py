@@ -287,13 +287,14 @@ def lack_of(result: VoteResult, item: str = "") -> NotEvaluated | None:
 class JudgedTurn:
     """The result for one turn: its scores, or why one of them is unknown.
 
-    Without scores and lack, there was nothing to judge, and the turn is left out of the mean.
-    `dropped`: why a part of it has no score although others count, as in ADK."""
+    Without scores and lack, there was nothing to judge, and the turn is left out of the mean."""
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
     lack: NotEvaluated | None = None
+    """Why a score is unknown."""
     dropped: NotEvaluated | None = None
+    """Why a part of it has no score although others count, as in ADK."""
 
     @property
     def value(self) -> float | None:

@@ -45,9 +45,10 @@ from evalgate.values import JsonObject, frozen_dataclass
 
 @frozen_dataclass
 class StepEvent(Event):
-    """An event from an agent. `final`: its text may be the answer."""
+    """An event from an agent."""
 
     final: bool = False
+    """True if its text may be the answer."""
 
 
 def turn_of_steps(user_content: Content, events: Sequence[StepEvent], **fields: Any) -> Invocation:

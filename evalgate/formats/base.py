@@ -27,12 +27,13 @@ from .kind import CriteriaReading
 
 
 class SearchedTree(Protocol):
-    """A checkout after its walk; paths are POSIX and relative to `root`. `other_json`,
-    `other_yaml`: files whose names are not those of evaluation files or criteria."""
+    """A checkout after its walk; paths are POSIX and relative to `root`."""
 
     root: Path
     other_json: list[str]
+    """Files whose names are not those of evaluation files or criteria."""
     other_yaml: list[str]
+    """The same in YAML."""
 
     def is_excluded(self, path: str) -> bool:
         """True if the user excludes a path (`exclude`)."""
@@ -42,10 +43,10 @@ class SearchedTree(Protocol):
 
 
 class FormatFiles(ABC):
-    """The chosen evaluation files of one format in a checkout. `noun`: what one evaluation of the
-    format is called."""
+    """The chosen evaluation files of one format in a checkout."""
 
     noun: ClassVar[str]
+    """What one evaluation of the format is called."""
     problems: tuple[Problem, ...] = ()
 
     @abstractmethod

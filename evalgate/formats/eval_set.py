@@ -77,7 +77,8 @@ class _Cases:
                 )
                 spot.error("not-an-eval-set", message, _OLD_FORMATS)
             return
-        row = FORMATS.get(dialect)
+        # the usual files need no other reader, which would have to be loaded
+        row = None if dialect is Dialect.ADK else FORMATS.get(dialect)
         read_case = repair.read_case if row is None else row.read_case
         case = read_case(raw, spot, place=place)
         if case is not None:

@@ -40,10 +40,10 @@ OLD_LISTS = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
 
 @frozen_dataclass
 class EvalSetReading:
-    """The result of reading an evaluation file. `eval_set`: None if any problem is an error,
-    because a part of a file is never run."""
+    """The result of reading an evaluation file."""
 
     eval_set: EvalSet | None
+    """None if any problem is an error, because a part of a file is never run."""
     problems: tuple[Problem, ...] = ()
     dialect: Dialect = Dialect.UNKNOWN
 

@@ -94,15 +94,15 @@ REFUSED = frozenset(
 
 @frozen_dataclass
 class JudgeFailure:
-    """The reason why there is no reply; `message` is redacted and names the next step.
-
-    `retry_after_s`: the wait that the provider asks for, None if it does not. `usage`: tokens that
-    were spent anyway, as for a reply that was cut."""
+    """The reason why there is no reply."""
 
     kind: JudgeFailureKind
     message: Wording
+    """Names the next step. Without the key; the panel redacts other secrets."""
     retry_after_s: float | None = None
+    """The wait that the provider asks for; None if it does not."""
     usage: Usage | None = None
+    """Tokens that were spent anyway, as for a reply that was cut."""
 
 
 class JudgeFailed(Exception):  # noqa: N818 - it carries a JudgeFailure
@@ -142,13 +142,14 @@ class JudgeRequest:
 
 @frozen_dataclass
 class JudgeReply:
-    """A judge's answer; `cached`: it was read from a cache or recording, and cost nothing."""
+    """A judge's answer."""
 
     parts: tuple[Text, ...]
     usage: Usage | None = None
     model_version: str | None = None
     finish: str = ""
     cached: bool = False
+    """True if it was read from a cache or recording, and cost nothing."""
 
     @property
     def text(self) -> str:
@@ -242,14 +243,14 @@ class JudgeSetting:
 
 @frozen_dataclass
 class JudgeDriver:
-    """One row of `evalgate.judges.JUDGES`; `name`: the word in settings (gemini, openai, replay).
-
-    `missing(setting)`: the missing configuration, with the next step, or ""; it makes no calls.
-    `open(setting)` opens the client; raises JudgeFailed(NOT_CONFIGURED)."""
+    """One row of `evalgate.judges.JUDGES`."""
 
     name: str
+    """The word in settings (gemini, openai, replay)."""
     missing: Callable[[JudgeSetting], str]
+    """The missing configuration, with the next step, or ""; it makes no calls."""
     open: Callable[[JudgeSetting], Judge]
+    """Opens the client; raises JudgeFailed(NOT_CONFIGURED)."""
 
 
 # --- a vote among samples -------------------------------------------------------------------------
@@ -257,14 +258,14 @@ class JudgeDriver:
 
 @frozen_dataclass
 class Vote:
-    """The vote of one sample on one item. `passed` None: its word matches no label.
-
-    Not `sure`: the judge may have quoted it; it counts if a second question gives the same."""
+    """The vote of one sample on one item."""
 
     passed: bool | None
+    """None: its word matches no label."""
     label: str = ""
     rationale: str = ""
     sure: bool = True
+    """False: the judge may have quoted it; it counts if a second question gives the same."""
 
 
 @frozen_dataclass
@@ -287,10 +288,11 @@ class SampledRequest:
 
 @frozen_dataclass
 class Sample:
-    """One sample: its votes by item and its text, or its failure."""
+    """One sample: its votes and its text, or its failure."""
 
     index: int
     votes: Mapping[str, Vote] = field(default_factory=dict)
+    """By item."""
     text: str = ""
     cached: bool = False
     failure: JudgeFailure | None = None
@@ -298,12 +300,14 @@ class Sample:
 
 @frozen_dataclass
 class VoteResult:
-    """The verdict on each item of a request, in its order: the first vote of the winning side, or
-    why the item is undecided. And the samples that were asked, by index."""
+    """The verdicts of a request, and its samples."""
 
     request: SampledRequest
     items: Mapping[str, Vote | NotEvaluated]
+    """In the order of the request: the first vote of the winning side, or why the item is
+    undecided."""
     samples: tuple[Sample, ...]
+    """Those that were asked, by index."""
 
 
 class JudgePanel(Protocol):

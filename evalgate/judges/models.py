@@ -30,14 +30,15 @@ EVALUATION = "vertex_evaluation"
 
 @dataclass(frozen=True, slots=True)
 class ModelHost:
-    """The address of an OpenAI-compatible provider. `priced_as`: its id in genai-prices, "" if no
-    price table covers it. `key`, `url`: environment variables with its key and with another
-    address."""
+    """The address of an OpenAI-compatible provider."""
 
     base_url: str
     key: str = ""
+    """The environment variable with its key."""
     url: str = ""
+    """The environment variable with another address."""
     priced_as: str = ""
+    """Its id in genai-prices; "" if no price table covers it."""
 
 
 ENDPOINTS: Mapping[str, ModelHost] = MappingProxyType(
@@ -100,16 +101,18 @@ def is_of_provider(base_url: str) -> bool:
 
 @frozen_dataclass
 class ModelName:
-    """A parsed model name. `client`: a row of JUDGES, "" if no row fits. `name`: at the provider.
-
-    `provider`: its models share a rate limit. `priced_as`: the provider's id in genai-prices.
-    `vertex`: use Google Cloud."""
+    """A parsed model name."""
 
     client: str
+    """A row of JUDGES; "" if no row fits."""
     provider: str
+    """Its models share a rate limit."""
     name: str
+    """At the provider."""
     priced_as: str = ""
+    """The provider's id in genai-prices."""
     vertex: bool = False
+    """True: use Google Cloud."""
 
 
 def parse_name(text: str) -> ModelName:

@@ -299,7 +299,8 @@ class VotingPanel:
         with self._lock:
             future = self._under_way.setdefault(address, new_future)
         if future is not new_future:
-            reply = replace(future.result(), cached=True)
+            # it cost nothing, and is neither counted nor kept once more
+            reply = JudgeReply(parts=future.result().parts, cached=True)
             self._ledger.add(request, cached=1)
             return reply
         try:

@@ -110,17 +110,19 @@ MOST_REQUIRED = 8
 
 @frozen_dataclass
 class ReplyForm:
-    """The form of a reply with verdicts: the field `key` has one of the `labels`, True for a yes.
-
-    `names`: the items to judge, with their names in the prompt; the reply is a list with an entry
-    for each, except for ONE_ITEM. `texts`, `quoted`: the fields before the label; the rationale of
-    a verdict quotes the latter. Without labels, the reply has no verdicts."""
+    """The form of a reply with verdicts. Without labels, the reply has no verdicts."""
 
     labels: Mapping[str, bool]
+    """The possible words, True for a yes."""
     key: str = "verdict"
+    """The field with the label."""
     names: Mapping[str, str] = field(default_factory=lambda: ONE_ITEM)
+    """The items to judge, with their names in the prompt; the reply is a list with an entry for
+    each, except for ONE_ITEM."""
     texts: tuple[str, ...] = ("rationale",)
+    """The fields before the label."""
     quoted: tuple[str, ...] = ()
+    """Further fields before the label, which the rationale of a verdict quotes."""
 
     @property
     def is_single(self) -> bool:
@@ -176,17 +178,18 @@ def _prose_of(entry: Json, *keys: str) -> str:
 
 @frozen_dataclass
 class Question:
-    """A question as it is sent: `system` has only our words. `version` changes with every word of
-    the question.
-
-    `pieces`: the judged material. `code`: the code at the end of a JSON reply, "" for none."""
+    """A question as it is sent."""
 
     system: str
+    """Only our words."""
     prompt: str
     version: str
+    """Changes with every word of the question."""
     schema: Json | None = None
     pieces: Pieces = field(default_factory=dict)
+    """The judged material."""
     code: str = ""
+    """The code at the end of a JSON reply; "" for none."""
     form: ReplyForm = ReplyForm(labels=MappingProxyType({}))
 
     def request(

@@ -32,21 +32,22 @@ PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED
 
 @frozen_dataclass
 class RateLimits:
-    """The limits of a limiter, in seconds.
-
-    `calls_at_once`: the maximum. `attempts`: per call, with the first one. `call_deadline_s`: one
-    call with its attempts and the waits between them, without the wait for a slot, which other
-    calls hold. `deadline_s`: all calls of one model, while any of them runs or waits.
-    `outage_after`: calls in a row that use up their retries before a model counts as down; until it
-    answers, calls are not repeated."""
+    """The limits of a limiter, in seconds."""
 
     calls_at_once: int = 32
+    """The maximum."""
     attempts: int = 6
+    """Per call, with the first one."""
     first_backoff_s: float = 1.0
     longest_backoff_s: float = 30.0
     call_deadline_s: float = 300.0
+    """For one call with its attempts and the waits between them, without the wait for a slot,
+    which other calls hold."""
     deadline_s: float = math.inf
+    """For all calls of one model, while any of them runs or waits."""
     outage_after: int = 3
+    """Calls in a row that use up their retries before a model counts as down; until it answers,
+    calls are not repeated."""
 
 
 class Clock:

@@ -38,9 +38,7 @@ FORMAT = 1
 @frozen_dataclass
 class CachedReply:
     """A kept reply with its origin. The question itself is only part of the address, so that no
-    prompt is kept.
-
-    `run`: the workflow run that asked (`config.context.run_of`)."""
+    prompt is kept."""
 
     address: str
     reply: JudgeReply
@@ -50,6 +48,7 @@ class CachedReply:
     sample: int = 0
     repeat: int | str = 0
     run: str = ""
+    """The workflow run that asked (`config.context.run_of`)."""
 
 
 _ENTRIES = TypeAdapter(CachedReply)

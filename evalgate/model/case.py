@@ -79,7 +79,7 @@ class TurnSetup:
 
 
 @frozen_dataclass
-class Case:
+class AdkCase:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None."""
 
     case_id: str
@@ -95,6 +95,12 @@ class Case:
     """The expected session state at the end; None if the file does not set it."""
     place: Place | None = field(default=None, compare=False)
     """Not compared: cases are equal wherever they are."""
+
+
+@frozen_dataclass
+class Case(AdkCase):
+    """A case with what evaluations of CES and of agents-cli add to ADK's."""
+
     setups: tuple[TurnSetup, ...] = ()
     """Additions by turn; a scenario has one for all of its turns."""
     isolated: bool = False
@@ -172,9 +178,8 @@ OPEN = Scale(lowest=None, highest=None)
 
 
 @frozen_dataclass
-class CriterionUse:
-    """A criterion as configured. `scale`, `needs` and `prompt_version` come from its row in the
-    table of criteria."""
+class CriterionSetup:
+    """A criterion as the user configured it."""
 
     name: str
     threshold: float | None
@@ -191,6 +196,13 @@ class CriterionUse:
     """True if it measures the test, not the agent: a case below its threshold is not measured."""
     endpoint: str = ""
     """The address of its judge, if not the model's own provider."""
+
+
+@frozen_dataclass
+class CriterionUse(CriterionSetup):
+    """A criterion of a suite, with what its row in the table of criteria says of it, and its
+    origin."""
+
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     """What a case must have for it."""

@@ -328,8 +328,8 @@ class Reruns:
 
 
 @frozen_dataclass
-class CaseComparison:
-    """One case on both sides."""
+class CaseSides:
+    """The outcomes of one case on both sides."""
 
     suite: str
     case_id: str
@@ -338,6 +338,12 @@ class CaseComparison:
     """None if only the base has the case."""
     base: CaseOutcome | None = None
     """None if there is no result for the same case."""
+
+
+@frozen_dataclass
+class CaseComparison(CaseSides):
+    """One case on both sides, and where its failure comes from."""
+
     origin: FailureOrigin | None = None
     """The origin of its failure; None if head does not fail."""
     newly: tuple[str, ...] = ()
@@ -706,7 +712,7 @@ class Comparison:
     unread: tuple[str, ...] = ()
     """Files that the change edits and no agent opened."""
     edited: tuple[CaseKey, ...] = ()
-    """Cases of these suites that the change adds or edits."""
+    """Cases of unchanged suites that the change adds or edits."""
     is_past: bool = False
     """True if cases are worse than older results, and the base was not rerun for them."""
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

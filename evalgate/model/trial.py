@@ -184,8 +184,6 @@ class Trial:
     """The agent's time for its turns, over all attempts."""
     attempts: int = 1
     """The number of times that it was tried."""
-    agent: Mapping[str, str] | None = None
-    """What the worker reports of the agent, by name; None if it reported nothing."""
 
 
 @frozen_dataclass

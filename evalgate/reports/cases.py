@@ -278,7 +278,7 @@ class CaseView:
         reruns = None if self.compared is None else self.compared.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
-        if origin and not self.allowed and self.verdict.exemption:
+        if origin and (self.allowed == "" or self.verdict.listing):
             return phrase("nonblocking", origin)
         return ", ".join(text for text in (origin, self.allowed) if text)
 

@@ -178,8 +178,15 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.NOT_MEASURED if case.skipped:
             test_case.add_skipped_info(message=_reason(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
+            error_type = "not_measured"
+            if case.failure is not None:
+                kind = case.failure.kind
+                is_simulator = kind is FailureKind.SIMULATOR
+                error_type = kind.value if is_simulator else f"agent.{kind.value}"
+            elif case.unmeasured and case.unmeasured[0].reason is not None:
+                error_type = f"criterion.{case.unmeasured[0].reason.value}"
             test_case.add_error_info(
-                message=_reason(case), output=_body(case), error_type=_error_type(case)
+                message=_reason(case), output=_body(case), error_type=error_type
             )
         case VerdictKind.INCONCLUSIVE:
             reason = plain.bounded(case.verdict.reason, TEXT_LIMIT)
@@ -191,14 +198,6 @@ def _test_case(case: CaseView) -> TestCase:
 
 def _reason(case: CaseView) -> str:
     return plain.one_line(case.unmeasured_reason)
-
-
-def _error_type(case: CaseView) -> str:
-    if case.failure is not None:
-        kind = case.failure.kind
-        return kind.value if kind is FailureKind.SIMULATOR else f"agent.{kind.value}"
-    reason = case.unmeasured[0].reason if case.unmeasured else None
-    return f"criterion.{reason.value}" if reason is not None else "not_measured"
 
 
 @lru_cache(maxsize=1024)

@@ -142,6 +142,11 @@ def _label(text: str) -> str:
 def _broken_cases(v: View, width: int) -> Iterator[Line]:
     """The cases that did not pass: failures first, beginning with the worst. Cases with the same
     message share an entry. `width`: columns of the terminal, 0 if unlimited."""
+    decided_kinds = (VerdictKind.PASS, VerdictKind.FAIL)
+    broken_cases = [
+        *cases.worst_first([case for case in v.cases if case.kind is VerdictKind.FAIL]),
+        *(case for case in v.cases if case.kind not in decided_kinds),
+    ]
     groups = grouped(
         (
             (
@@ -151,7 +156,7 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
             ),
             case,
         )
-        for index, case in enumerate(v.broken_cases)
+        for index, case in enumerate(broken_cases)
     )
     # the signs that begin the shown lines: the legend explains them
     signs = {
@@ -173,7 +178,7 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
         if output not in quoted_texts:
             quoted_texts.add(output)
             yield from (Line(f"    | {line}", "dim", hang=6) for line in output.splitlines())
-    omitted_count = len(v.broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
+    omitted_count = len(broken_cases) - sum(len(group_cases) for _, group_cases in shown_groups)
     if omitted_count:
         report_file = "report.html" if "html" in v.report.files else ""
         yield Line(phrase("more_cases", omitted_count, report_file))

@@ -54,7 +54,7 @@ class View:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """The numbers of cases, see `labels.count`."""
-        return labels.count(case.label for case in self.cases)
+        return labels.count({case.key: case.label for case in self.cases}.values())
 
     @property
     def measured(self) -> int:
@@ -127,14 +127,6 @@ class View:
         """The causes of failures. They are computed early, because conversations are deleted after
         the run."""
         return reports_causes.causes_of(self.cases)
-
-    @cached_property
-    def broken_cases(self) -> Sequence[CaseView]:
-        """The cases that did not pass: failures first, beginning with the worst."""
-        failed_cases = [case for case in self.cases if case.kind is VerdictKind.FAIL]
-        decided_kinds = (VerdictKind.PASS, VerdictKind.FAIL)
-        unmeasured_cases = (case for case in self.cases if case.kind not in decided_kinds)
-        return [*reports_cases.worst_first(failed_cases), *unmeasured_cases]
 
     @property
     def shared_causes(self) -> tuple[FailureCause, ...]:

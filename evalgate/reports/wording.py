@@ -35,7 +35,6 @@ from evalgate.model import (
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
 from . import cases as reports_cases, edits
 from .cases import CaseView
 from .phrases import phrase
@@ -58,7 +57,6 @@ COUNTED = (
 )
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
-LABELS = frozenset(CaseLabel)
 
 
 def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
@@ -182,13 +180,13 @@ def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
     return f"{reason.rstrip('.')}." if reason else ""
 
 
-@frozen_dataclass
 class _DecidingCases:
     """The deciding cases, counted by their outcome."""
 
-    cases: Sequence[CaseVerdict]
-    noun: str
-    """The word for one of them."""
+    def __init__(self, cases: Sequence[CaseVerdict], noun: str) -> None:
+        """`noun`: the word for one of them."""
+        self.cases = cases
+        self.noun = noun
 
     @property
     def passed(self) -> int:

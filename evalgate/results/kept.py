@@ -32,26 +32,31 @@ STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class KeptRun(BaseModel):
-    """A kept run: its folder, and the contents of its run.json.
-
-    `selected`: paths, ids or a pattern chose the cases, so there may be others. `shown_in`: the
-    output folder with its files; "" if that has those of a run of more cases. `cases`: the verdict
-    of each case, by suite and id; `labels`: their labels in the reports."""
+    """A kept run: its folder, and the contents of its run.json."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     folder: Path = Field(default=Path(), exclude=True)
     evalgate: str = ""
+    """The version that wrote it."""
     started_at: str = ""
+    """ISO 8601, UTC."""
     commit: str = ""
     dirty: bool | None = None
+    """True if files differed from the commit; None if unknown."""
     command: str = ""
+    """It shows the same again; "" if unknown."""
     complete: bool = True
+    """False if it was interrupted."""
     selected: bool = False
+    """True if paths, ids or a pattern chose the cases, so that there may be others."""
     shown_in: str = ""
+    """The output folder with its files; "" if that has those of a run of more cases."""
     verdict: VerdictKind
     cases: dict[str, dict[str, VerdictKind]]
+    """The verdict of each case, by suite and id."""
     labels: dict[str, dict[str, CaseLabel]] = {}
+    """The label of each case in the reports, by suite and id."""
 
     @property
     def results(self) -> Path:

@@ -11,6 +11,7 @@ import fcntl
 import functools
 import grp
 import hashlib
+import itertools
 import os
 import pwd
 import re
@@ -585,15 +586,18 @@ def _namespaces(
         for path in dict.fromkeys(candidates)
         if path.startswith("/") and any(Path(path).is_relative_to(place) for place in hidden_places)
     ]
-    return (
-        *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
-        *(part for place in hidden_places if Path(place).is_dir() for part in ("--tmpfs", place)),
-        *(part for path in readable_paths for part in ("--ro-bind-try", path, path)),
-        *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
-        *("--ro-bind", str(cache), str(cache)),
-        *(part for path in writable for part in ("--bind", str(path), str(path))),
-        *("--ro-bind", str(cache / SEALS), str(cache / SEALS), "--"),
-    )
+    seals = str(cache / SEALS)
+    # each option may cover what those before it have shown
+    options: list[tuple[str, ...]] = [
+        ("--tmpfs", place) for place in hidden_places if Path(place).is_dir()
+    ]
+    options += [("--ro-bind-try", path, path) for path in readable_paths]
+    options += [("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")]
+    options += [("--ro-bind", str(cache), str(cache))]
+    options += [("--bind", str(path), str(path)) for path in writable]
+    options += [("--ro-bind", seals, seals)]
+    prefix = (bwrap, "--ro-bind", "/", "/", *NAMESPACES)
+    return (*prefix, *itertools.chain.from_iterable(options), "--")
 
 
 def memory_prefix(limit: int) -> tuple[str, ...]:

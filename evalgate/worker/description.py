@@ -89,17 +89,17 @@ def describe(agent: Any) -> Message:
         for name in names
     }
     settings["output_schema"] = str(_read(_read(agent, "output_schema"), "__name__") or "")
+    instruction = "\n\n".join(filter(None, instructions))[:INSTRUCTION]
+    sub_agents = [str(_read(child, "name") or "") for child in _members(agent, "sub_agents")]
     return {
         "name": str(_read(agent, "name") or ""),
         "kind": type(agent).__name__,
         "model": _model(_read(agent, "model")),
         "description": _cut(_read(agent, "description"), DESCRIPTION),
-        "instruction": "\n\n".join(instruction for instruction in instructions if instruction)[
-            :INSTRUCTION
-        ],
+        "instruction": instruction,
         "settings": present(**settings),
         "tools": dict(map(_describe_tool, _tools(agent))),
-        "sub_agents": [str(_read(child, "name") or "") for child in _members(agent, "sub_agents")],
+        "sub_agents": sub_agents,
     }
 
 

@@ -122,20 +122,15 @@ class WrittenTurn(Cxas):
     variables: Variables = Field(default_factory=dict)
 
 
-class Written(Cxas):
-    """What goldens and simulations have in common."""
-
-    tags: tuple[str, ...] = ()
-    expectations: tuple[str, ...] = ()
-    session_parameters: Variables = Field(default_factory=dict)
-
-
-class Conversation(Written):
+class Conversation(Cxas):
     """One golden."""
 
     required: ClassVar = ("conversation", "turns")
 
     conversation: str = ""
+    expectations: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session_parameters: Variables = Field(default_factory=dict)
     turns: tuple[WrittenTurn, ...] = ()
 
 
@@ -160,15 +155,23 @@ class Goal(Cxas):
     inject_variables: Variables = Field(default_factory=dict)
 
 
-class Simulation(Written):
+class SimulationNames(Cxas):
+    """What people call a simulation."""
+
+    name: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Simulation(SimulationNames):
     """A conversation with goals in order."""
 
     required: ClassVar = ("name", "steps")
 
-    name: str = ""
-    description: str = ""
     steps: tuple[Goal, ...] = ()
+    expectations: tuple[str, ...] = ()
     audio_expectations: tuple[str, ...] = ()
+    session_parameters: Variables = Field(default_factory=dict)
     max_turns: MaxTurns = 0
     voice_config: Struct | None = None
     naturalness_metric: Annotated[JsonObject | bool | None, _object_or(bool, "true or false")] = (

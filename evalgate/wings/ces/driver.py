@@ -55,14 +55,7 @@ from evalgate.text import words
 from evalgate.values import Json, JsonObject
 from . import read, shapes
 from .cxas import TRANSFER
-from .live import (
-    Live,
-    LiveFailed,
-    address,
-    find_names,
-    mask,
-    move_to_app,
-)
+from .live import Live, LiveFailed, address, find_names, mask, move_to_app
 from .outcomes import ERRORS, Plan, tool_name
 from .read import APP_NAME, Kind
 from .shapes import (

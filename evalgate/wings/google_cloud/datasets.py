@@ -247,10 +247,10 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     case = view.case
     turns = view.actual
     agents = {agent.name: agent for turn in turns for agent in turn.agents}
-    extras = {key: field for key, field in case.extras.items() if to_snake(key) != "agent_data"}
-    is_by_turns = len(extras) < len(case.extras)
+    others = {key: field for key, field in case.extras.items() if to_snake(key) != "agent_data"}
+    is_by_turns = len(others) < len(case.extras)
     instance = {
-        **extras,
+        **without(others, ("response",)),  # the run's, or none
         "eval_case_id": case.case_id,
         "agent_data": {
             "agents": {

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from builders import build, sides
+from builders import build, comparing, sides
 
 from evalgate.config import load
 from evalgate.errors import ConfigError
@@ -25,6 +25,7 @@ from evalgate.model import (
 from evalgate.reports import turns, view
 from evalgate.results import file
 from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.labels import CaseLabel
 
 OLD, NEW = "desk.evalset.json", "help.evalset.json"
 
@@ -125,3 +126,14 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
     assert caught.value.where is not None
     assert caught.value.where.file == str(tmp_path / bad)
     assert "evalgate run" in caught.value.hint
+
+
+def test_a_stored_case_has_the_origin_of_its_run(tmp_path: Path) -> None:
+    key = (build.SUITE, "case_1")
+    again = {key: [build.done_of("pass")] * 8}
+    report = comparing.report("fail pass", "pass pass", fresh=(again, again))
+    path = tmp_path / "results.json"
+    path.write_text("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}))))
+    case = stored_results.of_file(path)[key]
+    assert case.label is CaseLabel.FLAKY
+    assert case.failure_origin == "flaky"

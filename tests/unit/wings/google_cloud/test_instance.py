@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from evalgate.criteria import custom_metric
 from evalgate.errors import Place, Severity
 from evalgate.formats.json_source import Problems, Spot
-from evalgate.model import Content, Event, Invocation, Text, ToolCall, TrialView
+from evalgate.model import (
+    Content,
+    CriterionUse,
+    Event,
+    Invocation,
+    Reason,
+    Text,
+    ToolCall,
+    TrialView,
+)
 from evalgate.wings.google_cloud import datasets
 
 
@@ -50,6 +60,18 @@ def test_without_a_text_there_is_no_response():
     view = TrialView(case=case, actual=(turn,), expected=None)
     assert datasets.response_of(turn) is None
     assert "response" not in datasets.instance_json(view)
+
+
+def test_a_response_in_the_file_is_no_answer_of_the_run():
+    case, _ = case_of(eval_case_id="a", prompt=PROMPT, response={"parts": [{"text": "ideal"}]})
+    turn = Invocation(user_content=said(Text(text="hi"), role="user"))
+    view = TrialView(case=case, actual=(turn,), expected=None)
+    assert "response" not in datasets.instance_json(view)
+    assert "response" not in datasets.service_instance(view)
+    use = CriterionUse(name="m", threshold=1.0, options={"takes": "instance"}, code="m.evaluate")
+    asked = []
+    grade = custom_metric.grade(view, use=use, run_metric=lambda *question: asked.append(question))
+    assert (grade.reason, asked) == (Reason.NOTHING_RECORDED, [])
 
 
 @pytest.mark.parametrize(
