@@ -765,13 +765,7 @@ def stored_agents(
         # all suites of a base that is not run have one absent agent: the first that is known counts
         for agent_key in (stored_keys[key], base.agent_of(key).key):
             known_environment, known = agents.get(agent_key, ({}, None))
-            if description is not None and not (known and known.packages):
-                known = AgentDescription(
-                    agents=description.agents,
-                    packages=description.packages,
-                    files=(known and known.files) or description.files,
-                )
-            agents[agent_key] = (known_environment or environment, known)
+            agents[agent_key] = (known_environment or environment, known or description)
     return agents
 
 

@@ -401,7 +401,6 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
     project = session.project
     yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
-        suite_keys = {suite.key for suite in suites}
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
@@ -411,9 +410,7 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
             repeats=min(base.stored.run.repeats, session.rules.settings.runs)
             if base.stored is not None and base.root is None
             else None,
-            stored_agents=baseline_base.stored_agents(
-                base, tuple(suite for suite in project.suites if suite.key in suite_keys)
-            ),
+            stored_agents=baseline_base.stored_agents(base, project.suites),
         )
 
 
@@ -671,8 +668,7 @@ class _Measuring:
                 side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._late |= {suite.key}
-        if self._late:
-            self._session.part_suites(self._late)
+        self._session.part_suites(self._late)
 
     def _probe(self) -> None:
         """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing

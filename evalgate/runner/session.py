@@ -486,11 +486,11 @@ class Session:
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
 
-    def part_suites(self, suites: Collection[str]) -> None:
+    def part_suites(self, suites: frozenset[str]) -> None:
         """No longer share suites: the second side has no results of them yet."""
         base = self.sides[1]
         base.again |= {key for key in base.results if key.suite in suites}
-        base.shared = base.shared.difference(suites)
+        base.shared -= suites
         base.graded = {key: trial for key, trial in base.graded.items() if key.suite not in suites}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
