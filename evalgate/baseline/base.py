@@ -760,9 +760,12 @@ def stored_agents(
     reused_keys = base.reused_suites(suites)
     agents: dict[str, tuple[Mapping[str, str], AgentDescription | None]] = {}
     for key in (suite.key for suite in suites if suite.key in reused_keys & stored_keys.keys()):
-        facts = (run.agents.get(stored_keys[key], {}), run.descriptions.get(stored_keys[key]))
-        agents.setdefault(stored_keys[key], facts)
-        agents.setdefault(base.agent_of(key).key, facts)
+        environment = run.agents.get(stored_keys[key], {})
+        description = run.descriptions.get(stored_keys[key])
+        # all suites of a base that is not run have one absent agent: the first that is known counts
+        for agent_key in (stored_keys[key], base.agent_of(key).key):
+            known_environment, known = agents.get(agent_key, ({}, None))
+            agents[agent_key] = (known_environment or environment, known or description)
     return agents
 
 

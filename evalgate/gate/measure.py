@@ -667,8 +667,8 @@ class _Measuring:
             if is_same and side.inputs.stands(key, head.inputs.of(key)):
                 side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
-                self._session.part_suite(suite.key)
                 self._late |= {suite.key}
+        self._session.part_suites(self._late)
 
     def _probe(self) -> None:
         """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing

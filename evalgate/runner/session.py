@@ -486,12 +486,12 @@ class Session:
                 if side.journal.trial(address, task.key) is None:
                     side.journal.add_trial(address, trial)
 
-    def part_suite(self, suite: str) -> None:
-        """No longer share a suite: the second side has no results of it yet."""
+    def part_suites(self, suites: frozenset[str]) -> None:
+        """No longer share suites: the second side has no results of them yet."""
         base = self.sides[1]
-        base.again |= {key for key in base.results if key.suite == suite}
-        base.shared -= {suite}
-        base.graded = {key: trial for key, trial in base.graded.items() if key.suite != suite}
+        base.again |= {key for key in base.results if key.suite in suites}
+        base.shared -= suites
+        base.graded = {key: trial for key, trial in base.graded.items() if key.suite not in suites}
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
         """Run cases again, each as a pair or on head alone. These runs are in no mean. Returns True

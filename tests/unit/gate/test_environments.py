@@ -16,7 +16,7 @@ from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base, failures
 from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison.book import Sides
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
+from evalgate.model import AgentDescription, AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.runner.session import Checkout, Side
 from evalgate.values import Sentence
@@ -80,6 +80,24 @@ def test_a_stored_base_tells_its_environment(
     agents = {suite.agent.key: SimpleNamespace(about=lambda: rerun) for suite in checkout.suites}
     known: Any = SimpleNamespace(agents=agents, checkout=checkout)
     assert Side.about(known) == told
+
+
+def test_of_a_base_that_is_not_run_the_first_known_agent_is_told() -> None:
+    """The first suite's agent did not start when the base was measured."""
+    run = side(code="c", about={})
+    other = AgentUse(driver="http", options={"url": "https://example.org"})
+    second = tuple(dataclasses.replace(suite, key="second", agent=other) for suite in run.suites)
+    description = AgentDescription(packages={"pydantic": "2.12"})
+    stored = dataclasses.replace(
+        run,
+        suites=(*run.suites, *second),
+        agents={other.key: OLD},
+        descriptions={other.key: description},
+    )
+    base = base_of(stored, root=None, renamed={})
+    known = baseline_base.stored_agents(base, stored.suites)
+    assert known[NOT_STORED.key] == known[other.key] == (OLD, description)
+    assert known[KEY] == ({}, None)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from evalgate.model import (
     Display,
     FailureKind,
     Grade,
+    GradedTrial,
     NotEvaluated,
     Policy,
     Reason,
@@ -231,6 +232,43 @@ def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
         run = session.run(side)
     assert sum(key.case_id in lost for key in agent.asked) == tries
     assert [sum(trial.failure is not None for trial in run.trials), run.truncated] == [failures, ""]
+
+
+def test_suites_that_are_no_longer_shared_run_on_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many suites there are, head's trials are looked through once."""
+    seen: list[TrialKey] = []
+    share = GradedTrial.shared
+
+    def watched(trial: GradedTrial) -> GradedTrial:
+        seen.append(trial.key)
+        return share(trial)
+
+    monkeypatch.setattr(GradedTrial, "shared", watched)
+    suites = tuple(fakes.suite(f"s{number}", fakes.case("c")) for number in range(9))
+    agents = [fakes.FakeAgent(), fakes.FakeAgent()]
+    with (
+        Journal.create(tmp_path / "head", about={}) as head_journal,
+        Journal.create(tmp_path / "base", about={}) as base_journal,
+    ):
+        session = session_of()
+        journals = (head_journal, base_journal)
+        _, base = (
+            side_of(session, journal, agent, suites=suites)
+            for journal, agent in zip(journals, agents, strict=True)
+        )
+        keys = frozenset(suite.key for suite in suites)
+        base.shared = keys
+        session.first(1)
+        assert [len(agent.asked) for agent in agents] == [9, 0]
+        assert len(session.run(base).trials) == 9
+        seen.clear()
+        session.part_suites(keys - {"s8"})
+        assert len(seen) <= 9
+        session.first(1)
+    assert [len(agent.asked) for agent in agents] == [9, 8]
+    assert [trial.reused for trial in session.run(base).trials] == [False] * 8 + [True]
 
 
 @pytest.mark.parametrize(
