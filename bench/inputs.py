@@ -55,15 +55,21 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
+class UntracedSetting(AgentSetting):
+    """Of a worker that reports no inputs."""
+
+    def top(self) -> str:
+        return ""
+
+
 def cpu_s(
     folder: Path, driver: str, options: dict[str, str], *, trials: int, traced: bool
 ) -> float:
     """CPU seconds of a worker from its start to its end."""
     row = DRIVERS[driver]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    setting = AgentSetting(
+    setting = (AgentSetting if traced else UntracedSetting)(
         root=str(folder),
-        inputs=str(folder) if traced else "",
         world=InstallSetup(
             environment=environment, cache=str(folder / "cache"), log=lambda _: None
         ),

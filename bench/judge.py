@@ -29,7 +29,7 @@ from typing import Any
 
 from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES
-from evalgate.judges.base import JudgeReply, JudgeRequest, SampledRequest, Vote
+from evalgate.judges.base import Asker, JudgeReply, JudgeRequest, SampledRequest, Vote
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import JudgeBudget, UsageLedger, VotingPanel
 from evalgate.judges.replay import VerdictCache
@@ -139,11 +139,16 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     clients.client("gemini-2.5-flash")
     ballots = [
         SampledRequest(
-            request=JudgeRequest(
-                model="gemini-2.5-flash", prompt=f"case-{case}", criterion="bench", version="1"
+            requests=tuple(
+                JudgeRequest(
+                    model="gemini-2.5-flash",
+                    prompt=f"case-{case}",
+                    asker=Asker(criterion="bench", version="1"),
+                    sample=sample,
+                )
+                for sample in range(options.samples)
             ),
             parse=read_vote,
-            num_samples=options.samples,
         )
         for case in range(options.cases)
     ]

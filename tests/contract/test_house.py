@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 469_870,
+    "tokens": 469_750,
+    "core_tokens": 345_000,
     "tokens_per_statement": 10.6,
     "odd_names_per_1000": 10,
     "modules": 259,  # with seven wings, programs and mended requirements
@@ -24,7 +25,7 @@ MOST = {
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1341,  # functions are named by what they do
-    "replace": 99,
+    "replace": 98,
     "largest_room": 6988,  # lines of 100
     "longest_function": 450,  # tokens
 }
@@ -56,6 +57,7 @@ def test_the_figures_are_those_of_a_small_package(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text('class Desk:\n    """Another."""\n')
     assert house.figures(tmp_path) == {
         "tokens": 42,
+        "core_tokens": 42,
         "tokens_per_statement": 4.7,
         "odd_names_per_1000": 333,  # `found` of width, desk, found
         "modules": 2,
