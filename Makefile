@@ -13,8 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit
 LOCK := $(COMPILE) --generate-hashes --universal --python-version 3.11
 
 ENVIRONMENTS := .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready
-# one more than processors: a third of the time a test waits for processes of its own
-SHARED := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+SHARED := -n auto --dist worksteal
 # `make coverage` measures these; whether they pass is for others to say: on a full disk it cannot write either
 MEASURED := unit entrypoint integration-1 integration-2 integration-3
 
