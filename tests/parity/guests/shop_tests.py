@@ -243,7 +243,10 @@ async def test_a_test_that_gives_up(shelves, monkeypatch, seconds):
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(AgentEvaluator.evaluate("shop", FILE), seconds)
         backend.DOOR.set()
-        await asyncio.sleep(0.5)
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if asyncio.all_tasks() == before:
+                break
     assert asyncio.all_tasks() == before
     await AgentEvaluator.evaluate("shop", FILE, num_runs=1)
 
