@@ -87,7 +87,7 @@ class JsonText:
         return value
 
     def members(self, offset: int) -> Iterator[tuple[str | int, int, int]]:
-        """Consumer member of the object or list at `offset`: its key or position, its offset, and
+        """Each member of the object or list at `offset`: its key or position, its offset, and
         the offset of its value.
 
         The caller must read the value before the next member. After the last one, `end` is after

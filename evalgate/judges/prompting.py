@@ -196,8 +196,8 @@ class Question:
         self, model: str, config: Json | None, *, criterion: str, prompt: str = "", **more: Any
     ) -> JudgeRequest:
         """The request of a criterion to a model; `prompt`: instead of the question's; `more`: its
-        other fields. The config's `system_instruction`
-        follows our words: it would replace them at one provider, and others would refuse it."""
+        other fields. The config's `system_instruction` follows our words: it would replace them at
+        one provider, and others would refuse it."""
         settings = dict(config or {})
         instructions = [settings.pop(name, None) for name in SYSTEM_INSTRUCTION]
         texts = [text_of_instruction(text) for text in instructions if text]

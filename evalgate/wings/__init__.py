@@ -1,1 +1,1 @@
-"""Features behind entry points: each folder is one, and the core knows none of them by name."""
+"""Features behind entry points: each folder or file is one, and the core names none of them."""
