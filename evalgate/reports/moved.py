@@ -60,7 +60,7 @@ class CaseFall:
         that differ most: base's as expected, head's as actual. None if a conversation is missing,
         or a simulated user led it."""
         case = self.case
-        if case.is_simulated or case.base is None:
+        if case.eval_case.scenario or case.base is None:
             return None
         sign = -1.0 if self.row.rule.lower_is_better else 1.0
         base_scores = {trial.key: _score(trial, self.row.name) for trial in case.base.trials}

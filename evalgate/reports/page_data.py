@@ -185,7 +185,7 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject
         "status": phrase("label_word", case.label),
         "cause": cause,
         "why": case.reason(60),
-        "place": case.place,
+        "place": str(case.place),
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
         "base": "".join(_run_sign(trial, uses) for trial in case.base.trials) if case.base else "",
     }

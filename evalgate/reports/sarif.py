@@ -86,7 +86,7 @@ def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterato
                 findings_by_turn[number] += []
     if has_failed and not findings_by_turn:
         findings_by_turn[None] = []
-    uri = quote(links.place(case.file).lstrip("/"), safe="/")
+    uri = quote(links.place(case.place.file).lstrip("/"), safe="/")
     for turn in sorted(findings_by_turn, key=lambda turn: turn or 0):
         identity = [verdict.name, case.verdict.suite, case.case_id, turn]
         fingerprint = digest_of(json.dumps(identity), 16)
@@ -98,7 +98,7 @@ def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterato
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": uri or ".", "uriBaseId": "%SRCROOT%"},
-                        "region": {"startLine": max(case.line or 1, 1)},
+                        "region": {"startLine": max(case.place.line or 1, 1)},
                     }
                 }
             ],

@@ -203,7 +203,7 @@ def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
-    place = case_views[0].place
+    place = str(case_views[0].place)
     label = plain.label(place, room)
     return f"{names[0]} ({label})", place if label == place else ""
 

@@ -159,8 +159,8 @@ class View:
         return markdown.file_address(
             repository=links.repository,
             commit=links.checkout or links.commit,
-            path=links.place(case.file),
-            line=case.line,
+            path=links.place(case.place.file),
+            line=case.place.line,
         )
 
 
