@@ -36,7 +36,7 @@ from evalgate.values import JsonObject, mapped_texts
 from . import cases, causes, turns
 from .cases import CaseView
 from .phrases import phrase
-from .view import View
+from .view import View, causes_of
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -53,11 +53,12 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     """The index, the search text (a line per case), the parts with the cases, then their traces.
     All are deflated, in base64; all except the search text are JSON. They have about `room`
     characters at most: passing cases lose their conversations first."""
-    causes_by_case = {key: index for index, cause in enumerate(v.causes) for key in cause.cases}
+    all_causes = causes_of(v.cases)
+    causes_by_case = {key: index for index, cause in enumerate(all_causes) for key in cause.cases}
     ordered_cases = sorted(
         v.cases,
         key=lambda case: (
-            causes_by_case.get(case.key, len(v.causes)),
+            causes_by_case.get(case.key, len(all_causes)),
             case.label is not CaseLabel.FIXED,
         ),
     )
@@ -81,7 +82,7 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         if packer.used < room:
             row |= packer.add(*_case_and_traces(v, case))
         rows.append(row)
-        cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
+        cause_text = "" if cause_index == NO_CAUSE else all_causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
     yield _pack(_json({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
@@ -97,7 +98,7 @@ def _row_context(v: View, *, traces: int) -> JsonObject:
         "suites": [suite.key for suite in v.report.run.suites],
         "traces": traces,
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
-        "causes": [{"text": cause.cause, "status": cause.status} for cause in v.causes],
+        "causes": [{"text": cause.cause, "status": cause.status} for cause in causes_of(v.cases)],
         "criteria": list(_deciding_criteria(v).values()),
         "head": v.report.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",

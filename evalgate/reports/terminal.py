@@ -193,8 +193,8 @@ def _causes(v: View) -> Iterator[Line]:
     table = [(f"  {len(cause.cases):,}", cause.status, cause.cause) for cause in top_causes]
     for cause, row in zip(top_causes, plain.table(table, right_columns=range(1)), strict=True):
         yield Line(row, hang=len(row) - len(cause.cause))
-    if len(v.causes) > CAUSES:
-        yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
+    if len(v.shared_causes) > CAUSES:
+        yield Line(f"  {phrase('more_causes', len(v.shared_causes) - CAUSES)}", "dim")
 
 
 def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
@@ -371,8 +371,8 @@ def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
     has_gaps = any(row.not_evaluated for row in rows)
     cells = [
         (
-            f"  {plain.label(row.name, name_width)}",
-            row.mean_text,
+            f"  {plain.label(row.use.name, name_width)}",
+            cases.number(row.mean, row.threshold),
             words.threshold(row.threshold),
             "-" if row.threshold is None else f"{row.passed}/{row.total}",
             *([str(row.not_evaluated)] if has_gaps else []),
@@ -389,7 +389,7 @@ def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
             suite = row.suite
             yield Line(plain.label(suite, width or LOG_WIDTH), "", suite)
         yield line
-    hidden_count = len({row.name for row in v.criteria} - {row.name for row in rows})
+    hidden_count = len({row.use.name for row in v.criteria} - {row.use.name for row in rows})
     if hidden_count:
         yield Line(phrase("more_informational", hidden_count), "dim")
 
@@ -480,7 +480,7 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
 def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
     counts = wording.counts(v.counts)
-    judges = view.judges_summary(report.run.judges)
+    judges = view.judges_summary(report.run.judges) if report.run.judges else ""
     yield Line(phrase("figures", v, report.run.repeats, counts, judges))
     for title, text in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{title}: {text}"))

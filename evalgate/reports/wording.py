@@ -23,10 +23,8 @@ from evalgate.model import (
     GateVerdict,
     Lack,
     Policy,
-    Reason,
     Report,
     Run,
-    Score,
     SuiteVerdict,
     ThresholdRule,
     Verdict,
@@ -40,7 +38,6 @@ from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
-CAUSE_LIMIT = 320
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
@@ -346,52 +343,6 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
             plain.bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
-    )
-
-
-UNSCORED = frozenset(
-    {
-        Reason.JUDGE_UNAVAILABLE,
-        Reason.JUDGE_NOT_RECORDED,
-        Reason.JUDGE_UNREADABLE,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CRITERION_FAILED,
-    }
-)
-"""Reasons for which a criterion lacks a score that it should have."""
-
-
-def passed_unscored(report: Report) -> str:
-    """A sentence on cases that pass, as in ADK, although a criterion has no score or a partial one,
-    and the reason of the first; "" without any."""
-    passed_cases = {
-        case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
-    }
-    unscored_gaps = [
-        (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
-        for key, case in passed_cases.items()
-        for verdict in case.criteria
-        if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
-    ]
-    partial_gaps = [
-        (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
-        for trial in report.run.trials
-        for name, grade in trial.grades.items()
-        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
-    ]
-    return " ".join(
-        phrase(
-            "passed_unscored",
-            len({key for key, _, _ in gaps}),
-            len(passed_cases),
-            gaps is partial_gaps,
-            words.listed(
-                dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
-            ),
-            plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
-        )
-        for gaps in (unscored_gaps, partial_gaps)
-        if gaps
     )
 
 
