@@ -73,7 +73,12 @@ def test_criteria() -> None:
         False,
     )
     assert (tools.passed, tools.failed, tools.not_evaluated, tools.total) == (2, 1, 1, 4)
-    assert (answers.use.name, answers.passed, answers.failed, answers.not_evaluated) == (WORDS, 2, 1, 1)
+    assert (answers.use.name, answers.passed, answers.failed, answers.not_evaluated) == (
+        WORDS,
+        2,
+        1,
+        1,
+    )
 
 
 def test_an_informational_criterion_decides_nothing() -> None:
