@@ -257,6 +257,9 @@ def _case_and_traces(
     uses = {use.name: use for use in case.suite.criteria}
     base_values = pairing.means(case.base.trials if case.base else ())
     exemption = case.verdict.listing
+    # if the file does not mention calls, a criterion of calls expects none
+    use = uses.get(turns.TRAJECTORY)
+    expects_no_calls = use is not None and not use.informational
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -265,7 +268,10 @@ def _case_and_traces(
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {
-        "expected": [_expected(turn, uses) for turn in case.eval_case.turns],
+        "expected": [
+            _turn(turn, () if turn.events is None and expects_no_calls else turn.events)
+            for turn in case.eval_case.turns
+        ],
         "about": adk_shapes.case_fields_json(case.eval_case),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
         "shown": next(
@@ -349,14 +355,6 @@ def _failure(failure: AgentFailure) -> list[Any]:
         failure.kind.value,
         failure.turn,
     ]
-
-
-def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """What a turn expects. If the file does not mention calls, a criterion of calls expects
-    none."""
-    use = uses.get(turns.TRAJECTORY)
-    expects_none = turn.events is None and use is not None and not use.informational
-    return _turn(turn, () if expects_none else turn.events)
 
 
 def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:

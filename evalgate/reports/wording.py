@@ -124,7 +124,15 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
         ),
         limit=3,
     )
-    origins = _origin_counts(verdict, deciding_cases.failed)
+    # empty without a base
+    counts = Counter(
+        verdict.origins[case.key] for case in deciding_cases.failed if case.key in verdict.origins
+    )
+    origins = words.listed(
+        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+        for origin in FailureOrigin
+        if counts[origin]
+    )
     note = _compared_note(suites, run)
     broken_files = _broken_files(suites, run)
     match kind:
@@ -184,42 +192,19 @@ class _DecidingCases:
         """`noun`: the word for one of them."""
         self.cases = cases
         self.noun = noun
-
-    @property
-    def passed(self) -> int:
-        return sum(case.kind is VerdictKind.PASS for case in self.cases)
-
-    @property
-    def flaky(self) -> int:
-        return sum(case.is_flaky for case in self.cases)
-
-    @property
-    def failed(self) -> list[CaseVerdict]:
-        return [case for case in self.cases if case.kind is VerdictKind.FAIL and not case.is_flaky]
-
-    @property
-    def unmeasured(self) -> int:
-        return sum(
-            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in self.cases
+        self.passed = sum(case.kind is VerdictKind.PASS for case in cases)
+        self.flaky = sum(case.is_flaky for case in cases)
+        self.failed = [
+            case for case in cases if case.kind is VerdictKind.FAIL and not case.is_flaky
+        ]
+        self.unmeasured = sum(
+            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in cases
         )
-
-    @property
-    def doubtful(self) -> int:
-        return sum(case.doubtful for case in self.cases)
+        self.doubtful = sum(case.doubtful for case in cases)
 
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
         return words.share_of(count, len(self.cases), self.noun)
-
-
-def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
-    """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
-    counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
-    return words.listed(
-        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
-        for origin in FailureOrigin
-        if counts[origin]
-    )
 
 
 def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
@@ -251,10 +236,6 @@ class _Regression:
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
         return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
-
-    @property
-    def compared_cases(self) -> int:
-        return max(row.cases.compared for row in self.rows)
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
@@ -310,10 +291,6 @@ class _Regression:
         """Tokens of head and of the base, and over how many runs."""
         assert self.comparison.base is not None
         return self.run.tokens_beside(self.comparison.base)
-
-    @property
-    def run_cases(self) -> int:
-        return len({trial.key.case for trial in self.run.trials})
 
 
 def _drop(row: CriterionComparison) -> float:
