@@ -303,9 +303,9 @@ def _facts(part: Stored) -> dict[str, object]:
 # --- all shards as one run -----------------------------------------------------------------------
 
 
-def join(parts: Sequence[Stored], *, workflow_run: str = "") -> Stored:
+def join(parts: Sequence[Stored]) -> Stored:
     """The shards of one side (at least one, as `parts_of` returns them) as one run, in the order of
-    the plan, written by `workflow_run`.
+    the plan.
 
     The result depends neither on their order nor on the machines; a case of a missing shard has no
     trials. Times: the earliest start, the longest shard. Raises ConfigError if they were compared
@@ -314,9 +314,7 @@ def join(parts: Sequence[Stored], *, workflow_run: str = "") -> Stored:
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     comparisons = [part.comparison for part in parts if part.comparison is not None]
     return Stored(
-        run=_join_runs(
-            [part.run for part in parts], part_of(first_part), outcomes, workflow_run=workflow_run
-        ),
+        run=_join_runs([part.run for part in parts], part_of(first_part), outcomes),
         outcomes=outcomes,
         version=first_part.version,
         criteria=merge(part.criteria for part in parts),
@@ -329,9 +327,7 @@ def join(parts: Sequence[Stored], *, workflow_run: str = "") -> Stored:
     )
 
 
-def _join_runs(
-    runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes, *, workflow_run: str
-) -> Run:
+def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
     run_cases = {key: case for run in runs for key, case in cases_of(run.suites).items()}
@@ -374,7 +370,6 @@ def _join_runs(
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
         part=PlanPart(of=shard.of, homes=shard.homes) if shard.of > 1 else None,
-        workflow_run=workflow_run,
     )
 
 
