@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from evalgate.model import AgentDescription, Report, Run
@@ -130,7 +131,10 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
     keys = ((base_keys.get(suite.key, ""), suite.agent.key) for suite in head.suites)
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
-            yield base.descriptions[base_key], head.descriptions[head_key]
+            description = base.descriptions[base_key]
+            # another agent reads other files, and says nothing about these
+            files = description.files if base_key == head_key else {}
+            yield replace(description, files=files), head.descriptions[head_key]
 
 
 def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentChange]:
