@@ -303,8 +303,10 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
         yield errors.warning("nothing-blocks", message, setting_places["fail_on"], hint)
 
 
-def starting_prompts(suite: Suite) -> Iterator[Problem]:
-    """A scenario whose first message is empty, or already contains the stop signal."""
+def simulated_users(suite: Suite) -> Iterator[Problem]:
+    """A scenario whose first message is empty, or already contains the stop signal. Custom
+    instructions without the persona, if a scenario has one. A criterion with another stop signal
+    than the simulated user."""
     signal = suite.simulator.stop_signal
     scenario_cases = [(case, case.scenario) for case in suite.cases if case.scenario is not None]
     for case, scenario in scenario_cases:
@@ -324,17 +326,8 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
     if silent_cases:
         message = f"{_case_names(silent_cases)}: the conversation plan is empty, so the simulated user has nothing to say"
         yield errors.warning("empty-plan", message, _place_of(suite, silent_cases[0]))
-
-
-def simulator_settings(suite: Suite) -> Iterator[Problem]:
-    """Custom instructions without the persona, if a scenario has one. A criterion with another stop
-    signal than the simulated user."""
     template = suite.simulator.custom_instructions
-    persona_cases = [
-        case
-        for case in suite.cases
-        if case.scenario is not None and case.scenario.persona is not None
-    ]
+    persona_cases = [case for case, scenario in scenario_cases if scenario.persona is not None]
     if template is not None and persona_cases and "persona" not in templates.names_in(template):
         yield errors.error(
             "bad-instructions",
@@ -345,16 +338,17 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
         )
     for use in _uses_with(suite, Need.SCENARIO):
         stop_signal = use.options.get("stop_signal")
-        if stop_signal is not None and stop_signal != suite.simulator.stop_signal:
-            message = f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{suite.simulator.stop_signal}`"
+        if stop_signal is not None and stop_signal != signal:
+            message = (
+                f"`{use.name}` uses the stop signal `{stop_signal}`, the simulated user `{signal}`"
+            )
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
             yield errors.warning("stop-signals-differ", message, _place_of(suite, use), hint)
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     silent_conversations,
-    starting_prompts,
-    simulator_settings,
+    simulated_users,
     nothing_expected,
     nothing_asserted,
     references_missing,

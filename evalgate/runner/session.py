@@ -102,23 +102,19 @@ def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
         )
     if isinstance(grade, Score) and not grade.is_number:
         grade = not_evaluated(Reason.CRITERION_FAILED, "score_invalid", name, grade.value)
-    return _intern(grade)
-
-
-def _intern(grade: Grade) -> Grade:
-    """The grade; equal grades that hold only a number or a reason share one object."""
-    if grade.findings or (
-        isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)
-    ):
+    if grade.findings:
         return grade
-    if isinstance(grade, Score):
-        return _plain(Score, value=grade.value, turns=grade.turns)
-    return _plain(NotEvaluated, reason=grade.reason, message=grade.message, turns=grade.turns)
+    if isinstance(grade, NotEvaluated):
+        return _plain(NotEvaluated, reason=grade.reason, message=grade.message, turns=grade.turns)
+    if grade.breakdown or grade.lacking or grade.passed is not None:
+        return grade
+    return _plain(Score, value=grade.value, turns=grade.turns)
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
-    """One shared object for equal plain grades: most of 10,000 cases have the same few."""
+    """One shared object for equal grades that hold only a number or a reason: most of 10,000 cases
+    have the same few."""
     return make(**fields)
 
 
@@ -215,8 +211,19 @@ class Side:
         """The journal addresses of a task's trial and, by criterion name, of its stored grades."""
         task_print, case_print = self.prints.find(task.suite, task.case)
         self.fingerprints[task.key.case] = case_print
-        trial = fingerprints.of_trial(
-            task.key, task=task_print, agent=task.suite.agent, seed=self._session.settings.seed
+        agent = task.suite.agent
+        # the agent's files and environment are compared separately (`model.Inputs`)
+        trial = fingerprints.digest(
+            [
+                fingerprints.VERSION,
+                task.key.suite,
+                task.key.case_id,
+                task.key.repeat,
+                task_print,
+                agent.driver,
+                dict(agent.options),
+                self._session.settings.seed,
+            ]
         )
         # other criteria ask no model and run only evalgate's code: they give the same grade at any
         # time, for free
@@ -372,7 +379,7 @@ class Side:
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = pairing.kind_of(graded, uses, session.settings.deviations)
-        is_crash = graded.failure is not None and not _is_outage(graded)
+        is_crash = graded.failure is not None and graded.failure.kind not in INFRASTRUCTURE
         if task.key.is_first and (kind is VerdictKind.FAIL or is_crash):
             session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
@@ -384,10 +391,6 @@ class Side:
             is_known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
-
-
-def _is_outage(trial: GradedTrial) -> bool:
-    return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
 
 
 FEW = 0.25
@@ -441,41 +444,39 @@ class Session:
 
     def first(self, repeats: int) -> None:
         """Run every case `repeats` times. Raises UnavailableError if a journal cannot be written,
-        because results that cannot be stored must not be paid for."""
+        because results that cannot be stored must not be paid for.
+
+        The few trials that failed because of a provider run once more at the end, when the provider
+        may have recovered: in a large run some trials nearly always fail, and one missing trial
+        leaves its case not measured. Nothing reruns if most trials failed, which is an outage, or
+        if the budget has no runs left."""
         self._repeats = repeats
-        self._carry_out(
-            trials.first_rounds(repeats),
-            wants=lambda task: task.key not in self.sides[task.side].graded,
-        )
-        self._retry_lost()
+        rounds = trials.first_rounds(repeats)
+        self._carry_out(rounds, wants=lambda task: task.key not in self.sides[task.side].graded)
+        for side in self.sides:
+            side.again = frozenset(
+                key
+                for key, trial in side.graded.items()
+                if key.is_first
+                and key.suite not in side.shared
+                and trial.failure is not None
+                and trial.failure.kind in INFRASTRUCTURE
+            )
+        count = sum(len(side.again) for side in self.sides)
+        is_few = 0 < count <= max(1, FEW * self._served())
+        may_retry = is_few and self.settings.retries and not self.stop.is_set()
+        if may_retry and self.budget.has_room(count):
+            self._carry_out(
+                rounds,
+                wants=lambda task: task.key in self.sides[task.side].again,
+                reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
+            )
         self.budget.release()
 
     def probe(self, cases: Collection[CaseKey]) -> None:
         """Run these cases once on both sides, before the first runs of all cases."""
         self._repeats = 1
         self._carry_out(trials.first_rounds(1), wants=lambda task: task.key.case in cases)
-
-    def _retry_lost(self) -> None:
-        """Rerun, once, the few trials that failed because of a provider. They run at the end, when
-        the provider may have recovered: in a large run some trials nearly always fail, and one
-        missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
-        an outage, or if the budget has no runs left."""
-        for side in self.sides:
-            side.again = frozenset(
-                key
-                for key, trial in side.graded.items()
-                if key.is_first and key.suite not in side.shared and _is_outage(trial)
-            )
-        count = sum(len(side.again) for side in self.sides)
-        is_few = 0 < count <= max(1, FEW * self._served())
-        has_room = self.settings.retries and self.budget.has_room(count)
-        if not (is_few and has_room) or self.stop.is_set():
-            return
-        self._carry_out(
-            trials.first_rounds(self._repeats),
-            wants=lambda task: task.key in self.sides[task.side].again,
-            reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
-        )
 
     def share(self, task: Task, trial: Trial) -> None:
         """Store a trial of the first side in the journals of the sides that share its suite."""

@@ -400,11 +400,18 @@ class FairTasks(Iterator[Task]):
                 first_position = waiting_sides[0].waiting[0][0]
                 for side in waiting_sides:
                     position, task = side.waiting[0]
-                    if position - first_position <= self._lead and self._begin(
-                        side, task, first_position=first_position
-                    ):
-                        side.waiting.popleft()
-                        return task
+                    if position - first_position > self._lead:
+                        continue
+                    if not self._known(task):
+                        others = (other for other in self._sides if other is not side)
+                        if side.under_way >= self._share and any(
+                            self._waits_for(side, other, first_position) for other in others
+                        ):
+                            continue
+                        side.begun += 1
+                        side.under_way += 1
+                    side.waiting.popleft()
+                    return task
                 self._changed.wait()
         raise StopIteration
 
@@ -414,19 +421,6 @@ class FairTasks(Iterator[Task]):
             if not self._known(task):
                 self._sides[task.side].under_way -= 1
             self._changed.notify_all()
-
-    def _begin(self, side: _SideTasks, task: Task, *, first_position: int) -> bool:
-        """True if the task may begin now; counts it as begun."""
-        if self._known(task):
-            return True
-        other_sides = [other for other in self._sides if other is not side]
-        if side.under_way >= self._share and any(
-            self._waits_for(side, other, first_position) for other in other_sides
-        ):
-            return False
-        side.begun += 1
-        side.under_way += 1
-        return True
 
     def _waits_for(self, side: _SideTasks, other: _SideTasks, first_position: int) -> bool:
         """True if the side waits for the other one, which runs, is about to run, is ahead, or is

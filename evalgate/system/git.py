@@ -283,8 +283,15 @@ def find_source(root: Path) -> UserRepository:
     It is found here and named to git, so that git need not trust its owner (`safe.directory`)."""
     start = root.resolve()
     for folder in (start, *start.parents):
-        git_dir = _git_folder(folder)
-        if git_dir is not None:
+        git_dir = folder / ".git"
+        if git_dir.is_file():  # of a linked worktree or a submodule
+            with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(4096)
+            if not text.startswith("gitdir: "):
+                continue
+            git_dir = (folder / text.removeprefix("gitdir: ").strip()).resolve()
+        head = git_dir / "HEAD"
+        if head.is_file() or head.is_symlink():
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
@@ -294,20 +301,6 @@ def find_source(root: Path) -> UserRepository:
         f"{root} is not in a git repository, so there is no base to compare with",
         hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
     )
-
-
-def _git_folder(working_tree: Path) -> Path | None:
-    """The git directory of a working tree, through `.git` if that is a file; None without a
-    repository."""
-    git_dir = working_tree / ".git"
-    if git_dir.is_file():
-        with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(4096)
-        if not text.startswith("gitdir: "):
-            return None
-        git_dir = (working_tree / text.removeprefix("gitdir: ").strip()).resolve()
-    head = git_dir / "HEAD"
-    return git_dir if head.is_file() or head.is_symlink() else None
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[Setting]:
@@ -390,14 +383,24 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     """The checked-out commit at `root`, and whether files below `root` differ from it; "" and None
     if unknown."""
     commit = commit_of(root, environ)
+    keys = b""
     try:
+        with suppress(GitFailed):  # there are none
+            keys = _read(
+                root,
+                environ,
+                *("config", "--null", "--name-only", "--get-regexp", r"^filter\."),
+            )
+        filters = sorted({os.fsdecode(key).rpartition(".")[0] for key in keys.split(b"\0") if key})
+        # the programs of filters are disabled
+        settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
         status = _read(
             root,
             environ,
             *("--no-optional-locks", "status", "--porcelain", "--ignore-submodules=all", "--"),
             *_SOURCE_PATHS,
             timeout_s=STATUS_TIMEOUT_S,
-            settings=_without_filters(root, environ),
+            settings=[(f"{name}.{key}", value) for name in filters for key, value in settings],
         )
     except (UnavailableError, OSError):
         return commit, None
@@ -420,18 +423,6 @@ def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str
     except (UnavailableError, OSError):
         return frozenset()
     return frozenset(os.fsdecode(output).split("\0")) - {""}
-
-
-def _without_filters(root: Path, environ: Environ) -> list[Setting]:
-    """Settings that disable the programs of all filters in the repository's configuration."""
-    arguments = ("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
-    try:
-        output = _read(root, environ, *arguments)
-    except GitFailed:  # there are none
-        return []
-    names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
-    filter_settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    return [(f"{name}.{key}", value) for name in sorted(names) for key, value in filter_settings]
 
 
 _SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
