@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -432,7 +432,7 @@ class Session:
             retries=settings.retries,
             stop=self.stop,
             say_once=cache(watcher.say),
-            simulate=user.simulation_of(panel, settings),
+            simulate=partial(user.simulate, panel=panel, settings=settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
         self._now = moment

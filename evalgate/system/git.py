@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.values import Environ, frozen_dataclass, matches_any
-from . import isolation, process, redact
+from . import process, redact
+from .files import top_of
 from .process import ChildStartError
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
@@ -383,15 +384,11 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     """The checked-out commit at `root`, and whether files below `root` differ from it; "" and None
     if unknown."""
     commit = commit_of(root, environ)
-    keys = b""
     try:
-        with suppress(GitFailed):  # there are none
-            keys = _read(
-                root,
-                environ,
-                *("config", "--null", "--name-only", "--get-regexp", r"^filter\."),
-            )
-        filters = sorted({os.fsdecode(key).rpartition(".")[0] for key in keys.split(b"\0") if key})
+        keys = _read(root, environ, "config", "--null", "--name-only", "--list").split(b"\0")
+        filters = sorted(
+            {os.fsdecode(key).rpartition(".")[0] for key in keys if key.startswith(b"filter.")}
+        )
         # the programs of filters are disabled
         settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
         status = _read(
@@ -516,7 +513,8 @@ class Repository:
     def run(self, *arguments: str) -> str:
         """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises
         GitFailed."""
-        return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
+        output = self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
+        return output.decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(self, *arguments: str, **options: Any) -> bytes:
         """Like `run`, as bytes, with the options of `Git.run`."""
@@ -731,7 +729,7 @@ def first_committed(
 
     A checkout with none of the places is not opened: a watch would count it as read by its agent.
     `cache`: a folder without files of the commit."""
-    top = isolation.top_of(root)
+    top = top_of(root)
     inside_paths = [
         path
         for path in paths
