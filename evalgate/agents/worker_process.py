@@ -764,16 +764,13 @@ class WorkerConversation(Turns):
     def _ask(self, message: Json) -> SessionMessage:
         """The first answer to a message."""
         self._restart_clock()
-        self._say(message)
+        self._worker.send(message, timeout_s=self._deadline - time.monotonic())
         return self._next_message()
-
-    def _say(self, message: Json) -> None:
-        self._worker.send(message, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
     def _answer_calls(self) -> None:
         """Send the answers of tool calls whose time has come."""
         for answer in self._tools.due():
-            self._say(answer)
+            self._worker.send(answer, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
     def _next_message(self) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""

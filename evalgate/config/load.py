@@ -68,7 +68,8 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
+    if settings.env:
+        refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
     changed_rules: JsonObject = {
         name: getattr(GateFile(), name) for name in path_problems.keys() & GateFile.model_fields
     }

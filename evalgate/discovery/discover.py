@@ -34,7 +34,7 @@ from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
 from evalgate.text import plain, words
 from evalgate.values import digest_of, frozen_dataclass
-from . import agents as discovery_agents, criteria, hints, walk
+from . import agents as discovery_agents, criteria, lint, walk
 from .criteria import CriteriaFinder
 from .walk import Tree
 
@@ -260,7 +260,7 @@ class Discovery:
             (*self.tree.problems, *self._read_problems, *outside)
         )
         if not (self._sets or self.others or is_explained):
-            raise hints.nothing_found(
+            raise lint.nothing_found(
                 self.tree,
                 cases=sum(len(eval_set.cases) for eval_set in self._all_sets.values()),
                 files=len(self._all_sets),
@@ -354,18 +354,16 @@ class Discovery:
             selections, _ = parse_selections(self._texts, files=Files(tree.root, tree.ignored))
             ignored_files = {key for selection in selections for key in selection.keys}
         if ignored_files:
-            yield from hints.ignored_files(tree, within=ignored_files, run=self.keys)
-        yield from hints.misnamed_configs(tree, all_suites)
+            yield from lint.ignored_files(tree, within=ignored_files, run=self.keys)
+        yield from lint.misnamed_configs(tree, all_suites)
         if is_whole and tree.near_names:
-            yield from hints.misnamed_files(tree, run=self.keys)
-        exact_files = {
-            name for name in hints.exact_names(rules) if (settings.root / name).is_file()
-        }
+            yield from lint.misnamed_files(tree, run=self.keys)
+        exact_files = {name for name in lint.exact_names(rules) if (settings.root / name).is_file()}
         library_files = (file for library in self.libraries for file in library.files())
         files = {*tree.evaluation_files, *self.keys, *library_files, *exact_files}
-        yield from hints.pattern_problems(settings, files=files - self._lookalikes)
+        yield from lint.pattern_problems(settings, files=files - self._lookalikes)
         names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
-        yield from hints.name_problems(settings, names=names) if is_whole else ()
+        yield from lint.name_problems(settings, names=names) if is_whole else ()
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:

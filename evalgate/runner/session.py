@@ -78,18 +78,16 @@ def grade(
             failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
         return dict.fromkeys(criteria, failed)
     view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
-
-    def grade_named(name: str) -> Grade:
-        return stored_grades.get(name) or grade_one(name, criteria[name], view)
-
-    new_names = criteria.keys() - stored_grades.keys()
-    if any(use.is_judged and use.name in new_names for use in task.suite.criteria):
+    new = without(criteria, stored_grades)
+    arguments = (new.keys(), new.values(), itertools.repeat(view))
+    if any(use.is_judged and use.name in new for use in task.suite.criteria):
         # criteria that ask a judge take only as long as the slowest
-        with ThreadPoolExecutor(len(criteria), thread_name_prefix="grade") as pool:
-            grades = [*pool.map(grade_named, criteria)]
+        with ThreadPoolExecutor(len(new), thread_name_prefix="grade") as pool:
+            new_grades = [*pool.map(grade_one, *arguments)]
     else:
-        grades = [*map(grade_named, criteria)]
-    return dict(zip(criteria, grades, strict=True))
+        new_grades = [*map(grade_one, *arguments)]
+    grades = {**stored_grades, **dict(zip(new, new_grades, strict=True))}
+    return {name: grades[name] for name in criteria}
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:

@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -206,10 +206,15 @@ class Git:
     """What errors must not show."""
 
     def run(
-        self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
+        self,
+        *arguments: str,
+        cwd: str,
+        timeout_s: float = LOCAL_TIMEOUT_S,
+        settings: Settings = (),
+        codes: Container[int] = (0,),
     ) -> bytes:
-        """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
-        output."""
+        """The output of `git ARGUMENTS`. Raises GitFailed for an exit code that is not in `codes`,
+        a timeout or too much output."""
         name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
         full_environment = with_settings(self.environment, [*self.settings, *settings])
         try:
@@ -223,7 +228,7 @@ class Git:
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
         is_too_large = finished.stdout.total > MOST_OUTPUT_BYTES
-        if finished.returncode == 0 and not finished.timed_out and not is_too_large:
+        if finished.returncode in codes and not finished.timed_out and not is_too_large:
             return finished.stdout.last_bytes()
         words = self.redacted(finished.stderr.text(limit=MESSAGE_WIDTH))
         complaint = parse_complaint(words)
@@ -510,14 +515,15 @@ class Repository:
     ways: tuple[Settings, ...] = field(default=(), repr=False)
     """Settings for the remote, tried in order."""
 
-    def run(self, *arguments: str) -> str:
-        """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises
-        GitFailed."""
-        output = self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
+    def run(self, *arguments: str, **options: Any) -> str:
+        """The output of `git ARGUMENTS` without surrounding blanks, with the options of `Git.run`;
+        no network. Raises GitFailed."""
+        git_dir = f"--git-dir={self.git_dir}"
+        output = self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
         return output.decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(self, *arguments: str, **options: Any) -> bytes:
-        """Like `run`, as bytes, with the options of `Git.run`."""
+        """Like `run`, as bytes."""
         git_dir = f"--git-dir={self.git_dir}"
         return self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
 
@@ -555,7 +561,9 @@ class Repository:
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
-            return self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") or None
+            # 1: there is no such name
+            commit = f"{name}^{{commit}}"
+            return self.run("rev-parse", "--verify", "--quiet", commit, codes=(0, 1)) or None
         except GitFailed as error:
             if error.complaint in {Complaint.NO_GIT, Complaint.TIMEOUT}:
                 raise
