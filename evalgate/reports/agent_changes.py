@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from evalgate.model import AgentDescription, Report, Run
@@ -132,9 +131,11 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
             description = base.descriptions[base_key]
-            # another agent reads other files, and says nothing about these
-            files = description.files if base_key == head_key else {}
-            yield replace(description, files=files), head.descriptions[head_key]
+            if base_key != head_key:  # each has read only its own files
+                description = AgentDescription(
+                    agents=description.agents, packages=description.packages
+                )
+            yield description, head.descriptions[head_key]
 
 
 def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentChange]:
