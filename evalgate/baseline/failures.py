@@ -96,6 +96,8 @@ class _Causes:
     def __init__(
         self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
     ) -> None:
+        """Looks for an edited workflow once; environments are compared when a failure asks for
+        it."""
         self._base = base
         self._settings = settings
         self._head, self._own = (

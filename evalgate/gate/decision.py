@@ -102,6 +102,8 @@ def decide(
 
 
 def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
+    """What the report knows beyond this run: its history, and the judges with their
+    calibrations."""
     suites = head.suites
     rows = FORMATS.values()
     return KnownFacts(

@@ -84,13 +84,17 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
+    """Head's, with the suites of all parts."""
     rules: Rules
     """For the suites of this part of the plan."""
     base: Base | None
     """That of the comparison."""
     judges: JudgeEnvironment
+    """The variables that judges get, and the names of their keys."""
     history: History
+    """Of runs of the base branch."""
     earlier: EarlierRuns
+    """Results that may replace trials of this run."""
     journals: Sequence[Journal]
     """Head's, and the base's if it is measured."""
     write_files: FileWriter | None
@@ -322,6 +326,7 @@ def _begin_watches(
     each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
 
     def begin(top: Path, copy: Path) -> None:
+        """Watch `copy`: the checkout at `top`, or a copy of it."""
         for tree in trees:
             if tree.top == top:
                 watch = Watch(copy, {*tree.apart, *tree.environments})
@@ -463,6 +468,7 @@ def open_isolation(
     ]
 
     def is_hidden(path: str) -> bool:
+        """True if agents do not get a path, because it shows how they are judged."""
         return not settings.needs_evaluation_files and (
             path in hidden_paths or discovery_agents.holds_expectations(path)
         )
@@ -496,6 +502,8 @@ def _criteria(
     judge = None if settings.skip_judged else panel
 
     def services(use: CriterionUse, agents: Sequence[Agent | None]) -> CriterionServices:
+        """The judge for a criterion, and the processes that may run its code; notes a stray
+        metric."""
         head = agents[HEAD]
         base = agents[BASE] if side_count > 1 else None
         room = next(iter(agents[side_count:]), None) if use.is_code_edited else base
@@ -562,6 +570,8 @@ class _Measuring:
     other parts; `cause`: the part of the change that may have made the base's agent fail."""
 
     def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
+        """`_base` is the base to compare with, `_measured_base` the same if it is measured at
+        all."""
         self._gate = session
         self._session = runner_session
         self._is_attended = context.is_attended
@@ -771,6 +781,7 @@ class _Measuring:
         ]
 
     def _comparisons(self, all_sides: Sequence[Sides]) -> Sequence[Comparison | None]:
+        """By each rule book; None without a base, without cases if the base is not measured."""
         base = self._base
         if base is None:
             return (None,) * len(all_sides)
@@ -840,6 +851,7 @@ class _Measuring:
         return session.run(side, trials)
 
     def _origin(self, base: Base) -> BaseOrigin:
+        """The base's origin, with the numbers of its reused and its new trials."""
         side = self._session.sides[BASE]
         keys = {key for key in side.results if key.is_first}
         reused = keys & side.reused.keys()

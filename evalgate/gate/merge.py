@@ -24,6 +24,7 @@ from . import decision, store
 from .measure import Measurement
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
+"""The hint if git does not have the base's commit, as in a job without a checkout."""
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:

@@ -54,6 +54,7 @@ from . import decision, prepare
 from .measure import Measurement
 
 NOTHING = StoredOutcomes({}, {})
+"""The outcomes of no run, for a merge of none."""
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -123,6 +124,7 @@ def compare_stored(
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
+    """Decide on stored results, and write and show the reports; results.json stays unchanged."""
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
@@ -243,6 +245,8 @@ def _base_to_compare(
     )
 
     def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], Wording]) -> GradedTrial:
+        """The trial under head's name of its file; a reason replaces each grade that `changes`
+        names."""
         key = graded_trial.key.renamed(names)
         grades = {
             name: not_evaluated(
@@ -304,6 +308,7 @@ def _inputs(run: Run, suite: Suite) -> str:
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:
+    """A fingerprint of the criterion's options, whichever version of evalgate scored it."""
     return fingerprints.of_criterion(use, version="", deviations=stored.deviations)
 
 
@@ -315,6 +320,7 @@ class StoredCase(CaseView):
     """The newest results of one case."""
 
     stored: Stored
+    """The results that it is from."""
     is_of_change: bool
     """True if the base passed the case, did not have it, or has no known result of it."""
 
@@ -447,6 +453,8 @@ def _run_suites(settings: Settings) -> tuple[Suite, ...]:
 
 
 def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+    """The suites as they ran, each with its cases that have results, all in their newest
+    version."""
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
     cases = cases_of(reversed(suites.values()))  # the newest counts
     by_file = grouped((key[0], cases[key]) for key in stored_cases)

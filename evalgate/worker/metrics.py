@@ -24,12 +24,15 @@ from . import errors, modules, server
 from .pipe import Message
 
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
+"""The protocol's words for the numbers of google-adk's EvalStatus."""
 
 
 class Host(server.Host):
     """See server.Host. It has no sessions."""
 
     def __init__(self) -> None:
+        """Of names: `_packages` has the folder of each agent's package, `_metric_modules` those of
+        metrics."""
         self._package = ""
         self._packages: dict[str, str] = {}
         self._roots: list[str] = []
@@ -153,6 +156,7 @@ def _description(error: BaseException) -> str:
 
 
 _NAMESPACES: dict[str, Message] = {}
+"""The namespaces of metrics that ran, by their source."""
 
 
 def _compile(metric: Message, code: str) -> Callable[..., Any]:
@@ -289,6 +293,7 @@ def _invocation(turn: Message) -> Any:
 
 
 def _supported_fields(fields: Message, model_class: Any) -> Message:
+    """The fields that this version of google-adk's model has."""
     return {key: value for key, value in fields.items() if key in model_class.model_fields}
 
 

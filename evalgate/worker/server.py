@@ -42,9 +42,12 @@ from .pipe import Emit, Message, Pipe
 from .tools import SessionTools
 
 PROTOCOL = 1
+"""The version that `hello` must have."""
 CLOSE_GRACE_S = 5.0
+"""The time for tasks to end, for a cancelled turn, and for the agent's own `close`."""
 
 Interval = tuple[float, float]
+"""Start and end, in monotonic seconds."""
 
 
 def read_packages() -> tuple[str, dict[str, str]]:
@@ -105,12 +108,14 @@ def digest_of_files(info: str, origin: bytes) -> bytes:
 
 
 INSTALLER_FILES = ("direct_url.json", "uv_cache.json", "uv_build.json")
+"""Files that installers add to a .dist-info."""
 
 
 class TurnWatch:
     """Notes of one running turn. The tasks that the turn starts use it, too."""
 
     def __init__(self) -> None:
+        """`trace`: a Recorder, if the turn is traced; `requests`: the first one of each agent."""
         self.started = time.monotonic()
         self.trace: Any = None
         self.requests: Message = {}
@@ -218,7 +223,9 @@ CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None
 # without `await` ---
 
 STALL_S = 0.5
+"""The loop stalls if it has not run for so long."""
 BEAT_S = 0.2
+"""The pause between two signs of life of the loop, and between two checks of it."""
 
 SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 """The session of the running task."""
@@ -231,12 +238,14 @@ def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Emit, over: threadin
     thread = threading.get_ident()
 
     def tick() -> None:
+        """In the loop: note the time, and do that again."""
         nonlocal last_beat
         last_beat = time.monotonic()
         if not over.is_set():
             loop.call_later(BEAT_S, tick)
 
     def watch() -> None:
+        """In a thread: report a session in whose code the loop stands still, once per stall."""
         reported_session = ""
         while not over.wait(BEAT_S):
             seconds = time.monotonic() - last_beat
@@ -340,6 +349,7 @@ class Server:
     """Turns messages into calls of a host, and their results into messages."""
 
     def __init__(self, pipe: Pipe, host: Host) -> None:
+        """The dicts are by session. `_abandoned_sessions`: those that were ended during a turn."""
         self._pipe = pipe
         self._host = host
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
@@ -488,6 +498,8 @@ class Server:
         """Run a turn; its events are sent until it ends or is given up."""
 
         def send(event: Message) -> None:
+            """Send an event of this turn, unless the turn is over; at once if somebody waits for
+            it."""
             if self._turns.get(name) is turn and name not in self._abandoned_sessions:
                 parts = (event.get("content") or {}).get("parts") or ()
                 # sent at once: the tool may take its time, and this may be the last message
@@ -528,6 +540,7 @@ class Server:
         self._send_last({"type": "ended", "session": name, **await session.end()})
 
     def _dismiss(self, name: str) -> None:
+        """Refuse the open and later tool calls of a session, if it asks about them."""
         session_tools = self._tools.pop(name, None)
         if session_tools is not None:
             session_tools.close()

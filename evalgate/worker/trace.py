@@ -15,6 +15,7 @@ TEXT = 20_000
 ROOM = 1_000_000
 """Characters of one turn. Later entries are only counted."""
 LEVELS = 50
+"""Of nested values; what is deeper becomes `...`."""
 SECRET = frozenset({"requested_auth_configs"})
 """Actions that hold clients' secrets and users' tokens."""
 
@@ -26,6 +27,7 @@ class Recorder:
     new or replaced fields. `at`: seconds since the turn's start; `s`: duration in seconds."""
 
     def __init__(self, start_time: float, send: Emit) -> None:
+        """`start_time`: the turn's, monotonic."""
         self._start_time = start_time
         self._send = send
         self._entry_count = 0
@@ -118,6 +120,7 @@ class Recorder:
         self._send({"type": "trace", "number": number, "entry": clipped_fields})
 
     def _elapsed(self) -> float:
+        """Seconds since the turn's start, to the millisecond."""
         return round(time.monotonic() - self._start_time, 3)
 
 
@@ -185,6 +188,7 @@ def clip_values(value: Any, room: int = ROOM) -> Any:
     characters."""
 
     def clip(value: Any, levels: int) -> Any:
+        """The value with as many levels; takes what it needs from `room`."""
         nonlocal room
         room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):
