@@ -23,7 +23,7 @@ from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.extensions import OURS, Command, EntryPoint, Table
 from evalgate.system import process
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import plain, words
 
 COMMANDS: Table[Command] = Table(
     "evalgate.commands",
@@ -277,5 +277,5 @@ class _Disarmed(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Write the text without workflow commands; return the length of the original."""
-        super().write(workflow_commands.disarm(text))
+        super().write(plain.disarm(text))
         return len(text)

@@ -257,7 +257,7 @@ def _results(
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
     """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
-        causes = view.view_of(report).causes
+        causes = view.causes_of(view.view_of(report).cases)
         texts = results_file.render_results(report, outcomes=outcomes[0], causes=causes)
         yield "results", RESULTS, texts
     if base is not None and len(outcomes) > 1:
