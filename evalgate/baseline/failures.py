@@ -104,9 +104,12 @@ class _Causes:
             {suite.key: suite for suite in suites} for suites in (head, base_suites)
         )
         self._environments: dict[tuple[str, str], Wording] = {}
+        """By the keys of the base's and head's agents: the difference of their environments, if
+        any."""
         self._workflow = (
             "" if base.root is None else baseline_base.edited_workflow(base.root, settings.root)
         )
+        """A workflow that the change edits, and that may set inputs; empty if there is none."""
 
     def of(self, failure: AgentFailure, key: TrialKey) -> Wording | None:
         """The cause of one failure: "" if it is the base's own, None if it is unknown."""

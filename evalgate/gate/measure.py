@@ -575,21 +575,28 @@ class _Measuring:
         self._gate = session
         self._session = runner_session
         self._is_attended = context.is_attended
-        # at a terminal without a base, failures are not rerun
         self._is_rerun = (
             session.base is not None or not context.is_attended or session.rules.settings.confirm
         )
+        """False at a terminal without a base: failures are not rerun there."""
         self._is_of_change = context.trigger.is_pull_request
+        """The run is for a pull request: stray metrics are reported without a base, too."""
         self._rules = session.rules
         self._base = session.base
         self._measured_base = session.base if session.is_paired else None
         self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
         self._unpaired: Mapping[CaseKey, CaseStatus] = {}
+        """Cases that the base's stored results do not have, or have with another content."""
         self._cause: Wording = ""
         self._others = 0
+        """Agents that this pull request's earlier runs measured, at most MOST_AGENTS."""
         self._probed = frozenset[str]()
-        self._late = frozenset[str]()  # the base's first runs of these suites are not head's pairs
-        self._is_settled = False  # no rerun could change the verdict
+        """Suites that are shared since the probe, as their agent has read nothing of the change
+        yet."""
+        self._late = frozenset[str]()
+        """Suites whose first runs on the base came later than head's, and are not their pairs."""
+        self._is_settled = False
+        """True once no rerun could change the verdict."""
 
     def carry_out(self) -> Measurement:
         """The first runs, then the reruns that the purse requests."""

@@ -36,12 +36,20 @@ class _ProgressWatcher(Watcher):
         """The lock is for `trial_done`, which many threads call."""
         self._lock = threading.Lock()
         self._total = self._done = 0
+        """Trials that were announced, and trials that ended."""
         self._kinds: Counter[VerdictKind] = Counter()
+        """Of head's trials."""
         self._failures: Counter[str] = Counter()
+        """Of both sides, by message: each message is shown once."""
         self._reason = ""
+        """Of reruns; empty for the first runs."""
         self._agents_usd = self._judges_usd = 0.0
+        """In dollars: a sum over trials, and the highest sum that the judges reported."""
         self._run = 0
+        """Trials that ended and came from no journal: only they show the rate."""
         self._started = self._counted_from = time.monotonic()
+        """Monotonic; the second one becomes the start of the first trial, after all
+        installation."""
 
     def begin(self, *, trials: int, reason: str = "") -> None:
         """See Watcher. Trials are counted anew, except for the next round of the same reruns."""
@@ -146,7 +154,9 @@ class PlainWatcher(_ProgressWatcher):
         self._stream = stream
         self._every_s = every_s
         self._last_line_at = 0.0
+        """Monotonic, as all times here."""
         self._first_started_at = time.monotonic() if times else None
+        """None if the time until the first trial's end is not shown, or was shown."""
 
     def _show_beginning(self, *, is_repeated: bool) -> None:
         """A line, unless the same reruns go on; the next line is due after the usual pause."""
@@ -210,6 +220,7 @@ class LiveWatcher(_ProgressWatcher):
             expand=True,
         )
         self._task: TaskID | None = None
+        """The bar; None before the first trials."""
 
     def _show_beginning(self, *, is_repeated: bool) -> None:  # noqa: ARG002 - of lines
         """Replace the bar by one that counts the new trials, too."""

@@ -36,10 +36,15 @@ class Conclusion(enum.StrEnum):
     """The conclusion of a check run, by the verdict and the policy."""
 
     SUCCESS = "success"
+    """A pass by rules that the change does not relax."""
     FAILURE = "failure"
-    NEUTRAL = "neutral"  # inconclusive; does not block a required check
-    ACTION_REQUIRED = "action_required"  # not measured, and a person has to act
-    CANCELLED = "cancelled"  # a person, or a newer push, ended the run
+    """A verdict that blocks, or a run that broke off; blocks a required check."""
+    NEUTRAL = "neutral"
+    """A result that does not block, not even a required check."""
+    ACTION_REQUIRED = "action_required"
+    """Not measured, and a person has to act."""
+    CANCELLED = "cancelled"
+    """A person, or a newer push, ended the run."""
 
 
 @frozen_dataclass

@@ -154,6 +154,8 @@ FETCH_USER = Endpoint("GET", "/user", "find out whose token this is", "read:user
 
 
 class _Reply(BaseModel):
+    """Reads the fields that are named here, whatever else GitHub sends."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
@@ -257,47 +259,52 @@ class GitHubFault(enum.Enum):
         {401},
         "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
     )
-    # a 403 that a wait does not end
     FORBIDDEN = (
         {403},
         "The job needs `permissions: NEEDS`; a pull request from a fork never has it (docs/github.md).",
     )
-    # missing, or hidden from the token
+    """A 403 that a wait does not end."""
     NOT_FOUND = (
         {404},
         "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
     )
+    """Missing, or hidden from the token."""
     CONFLICT = ({409}, "Something else changed it at the same time; run the job again.")
+    """Also if another job of the same run wrote the comment, or if the comment keeps
+    disappearing."""
     GONE = ({410}, "It no longer exists; artifacts expire after their `retention-days`.")
     INVALID = (
         {413, 422},
         "GitHub rejected the request; please report this with the message above.",
     )
-    # a 403, 422 or 429, and the requested wait is too long
+    """Also a limit of GitHub that the request exceeds."""
     RATE_LIMITED = (
         {429},
         "Too many requests were made with this token; run the job again later.",
     )
-    # after all tries
+    """A 403, 422 or 429 that asks for too long a wait."""
     SERVER = (
         range(500, 1000),
         "GitHub has problems (githubstatus.com); run the job again later.",
     )
+    """After all tries."""
     TIMEOUT = ({Fault.TIMEOUT}, "GitHub or a proxy is slow; run the job again.")
-    # refused, reset, no such host
     UNREACHABLE = (
         {Fault.UNREACHABLE, Fault.INVALID},
         "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
     )
+    """Refused, reset, or no such host."""
     TOO_LARGE = ({Fault.TOO_LARGE}, "")
-    # no JSON, JSON of another shape, a broken archive
+    """An answer, a list or an archive beyond our own limits."""
     MALFORMED = (
         (),
         "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
     )
-    # to a place that must not see the token, or in a circle
+    """No JSON, JSON of another shape, or a broken archive."""
     REDIRECTED = ({Fault.REDIRECTS}, "Check GITHUB_API_URL.")
-    REFUSED = (range(400, 500), "")  # any other 4xx
+    """To a place that must not see the token, or in a circle."""
+    REFUSED = (range(400, 500), "")
+    """Any other 4xx."""
 
     @classmethod
     def of(cls, outcome: int | Fault) -> GitHubFault:
@@ -366,11 +373,14 @@ class Client:
             raise ConfigError("the GitHub token is empty or has characters that no token has")
         self.repository = repository
         self.token_of_app = token.startswith("ghs_")
+        """True for an app's token, such as the job's own."""
         self._api_url = api_url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        """Seconds left for waits, over all requests."""
         self._ends = math.inf
+        """Monotonic, see `end_within`."""
         # Its log lines on requests would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         headers = {

@@ -27,13 +27,19 @@ class EventKind(enum.StrEnum):
 
     PULL_REQUEST = "pull_request"
     PULL_REQUEST_TARGET = "pull_request_target"
+    """Refused (`forks.refuse_event`)."""
     PUSH = "push"
     MERGE_GROUP = "merge_group"
+    """Of a merge queue, for several pull requests together."""
     SCHEDULE = "schedule"
+    """Runs on the default branch only."""
     WORKFLOW_DISPATCH = "workflow_dispatch"
+    """Started by a person, perhaps for a pull request that the inputs name."""
     WORKFLOW_RUN = "workflow_run"
+    """Another workflow's run ended; `mode: post` needs this event."""
     OTHER = "other"
-    NONE = "none"  # no GitHub workflow: a local run, GitLab, Jenkins
+    NONE = "none"
+    """No GitHub workflow: a local run, GitLab, Jenkins."""
 
 
 @frozen_dataclass

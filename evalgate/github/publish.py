@@ -161,21 +161,30 @@ class Posting:
         self._job = job
         self._redact = redact
         self._head_sha = head_sha
-        # for branch protection
         self._check_name = f"{check_run.NAME}{f': {job.name}' if job.name else ''}{suffix}"
+        """Branch protection requires the check run by this name."""
         self._number = number
         self._comment: str = settings.comment if number is not None else "off"
+        """The setting `comment`; `off` without a pull request."""
         self._may_check = bool(head_sha)
+        """False without a commit, and once the permission turns out to be missing."""
         self._wants_check = settings.check_run and self._may_check
+        """By the first settings; a report's settings can only add it."""
         self._now = clock
         self._started = clock()
         self._next_progress_at = self._started + FIRST_PROGRESS_S
+        """In seconds of the clock."""
         self._check: CheckRun | None = None
+        """None until it is created."""
         self._completed = False
+        """The check run has the decision."""
         self._shows_progress = True
+        """False after a failure, and from the end on."""
         self._decided: Decided | None = None
+        """Set by `prepare`."""
         self._problems: list[Problem] = []
         self._requests: queue.Queue[Callable[[], object] | None] = queue.Queue()
+        """For the thread, which None ends."""
         self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
 
     def start(self) -> None:

@@ -376,7 +376,8 @@ class ToolThread:
         """Starts no thread: most conversations call no plain function."""
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._is_started = False
-        self._open_count = 0  # functions that have not ended
+        self._open_count = 0
+        """Functions that have not ended."""
 
     def submit(self, call: Callable[[], object]) -> None:
         """Run `call`, which raises nothing, after all earlier ones."""
@@ -515,15 +516,20 @@ class AdkSession:
             "user_id": start.get("user_id") or "test_user_id",
             "session_id": start.get("session_id") or f"evalgate-{uuid.uuid4()}",
         }
+        """Of the session; the service decides on `session_id`."""
         self._start = start
         self._host = host
         self._root_agent = host.loaded.root_agent
         self._names = {
             str(agent.name) for agent in description.tree(self._root_agent, with_tools=False)
         }
+        """Of all agents in the tree."""
         self._thread = host.idle_threads.pop() if host.idle_threads else ToolThread()
+        """For plain functions: one of an ended conversation, if there is any."""
         self._leave_thread = weakref.finalize(self, self._thread.join, host.idle_threads)
+        """Works once: at the end, or when nobody holds the session any more."""
         self.live = False
+        """See server.Session."""
         self._service = InMemorySessionService()
         with warnings.catch_warnings():
             # `plugins`, as google-adk's own evaluation passes them: a test may make warnings errors
@@ -777,6 +783,8 @@ def _prewarm_agent() -> Any:
     from google.genai import types
 
     class PrewarmLlm(BaseLlm):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        """A model that is no service."""
+
         model: str = "prewarm"
         """A required field of BaseLlm; no model has this name."""
 
@@ -826,9 +834,10 @@ class Host(server.Host):
     """None: each session has its own."""
 
     def __init__(self) -> None:
-        """`idle_threads`: those of ended conversations, which later ones use."""
+        """Imports nothing: the options come with `load`."""
         self._patches = Patches()
         self.idle_threads: list[ToolThread] = []
+        """Of ended conversations; later ones use them."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Raises errors.LoadFailed."""

@@ -109,14 +109,22 @@ class Tracer:
         """`top`: absolute. Paths count below it as spelled, and below its real path."""
         self.is_opaque = False
         self._tops = tuple(dict.fromkeys((os.path.realpath(top), os.path.abspath(top))))
+        """The checkout by its real path, and as it is spelled."""
         self._top_prefixes = tuple(f"{top}/" for top in self._tops)
         self._skipped_prefixes = self._package_folders()
+        """Folders without questions."""
         self._outside_folders: set[str] = set()
+        """Folders as they are spelled that are outside the checkout, all links followed."""
         self._seen_paths: set[str] = set()
+        """Each kind with a path as it was spelled: links on the way are followed once."""
         self._known_questions: set[str] = set()
+        """All questions until now."""
         self._unsent: deque[str] = deque()
+        """New questions; any thread may add one while another takes them."""
         self._byte_count = 0
+        """Of all questions as JSON."""
         self._last_opaque: bool | None = None
+        """As in the last message; None before the first one."""
 
     def message(self) -> Message | None:
         """The new questions since the last call; None if nothing is new. The first call returns a
@@ -457,6 +465,7 @@ class Questioner:
         self._ask_path = ask_path
         self._tracer = tracer
         self._is_link = {"is_link": True} if original.__name__ == "lstat" else {}
+        """`lstat` has no argument `follow_symlinks` that would say so."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Ask, then call the original."""

@@ -31,12 +31,15 @@ class Host(server.Host):
     """See server.Host. It has no sessions."""
 
     def __init__(self) -> None:
-        """Of names: `_packages` has the folder of each agent's package, `_metric_modules` those of
-        metrics."""
+        """Knows nothing of the agent until `load`."""
         self._package = ""
+        """The module name of the agent's package."""
         self._packages: dict[str, str] = {}
+        """The folders of the agent's package and of its parents, by module name."""
         self._roots: list[str] = []
+        """Folders where the repository's imports start."""
         self._metric_modules: set[str] = set()
+        """The top names of the modules of metrics, added as metrics are requested."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Prepare the imports of the metrics. Raises errors.LoadFailed."""

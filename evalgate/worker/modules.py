@@ -227,6 +227,7 @@ class RenamedModule:
         """`name`: the module's first name, by which it is imported."""
         self.name = name
         self.spec: ModuleSpec | None = None
+        """The module's own, known once it is imported."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
         """The module itself, imported if it is not loaded yet."""

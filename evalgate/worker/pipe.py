@@ -36,6 +36,7 @@ class Pipe:
         self._sink = sink
         self._lock = threading.Lock()
         self._buffer = bytearray()
+        """Kept messages, each with its end of line."""
 
     def messages(self) -> Iterator[Message]:
         """Every message until the end of input. Raises ValueError for a line without a JSON

@@ -85,7 +85,9 @@ class CallSession:
             for turn in start.get("history") or ()
             for role, part in (("user", "user_content"), ("model", "final_response"))
         ]
+        """The conversation until now, as dicts with `role` and `text`."""
         self._tells_state = bool(start.get("states"))
+        """True if the answer to each turn has the state."""
         self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
@@ -165,6 +167,7 @@ class Recorder:
         self._emit = emit
         self._state = state
         self.answer = ""
+        """The last text that is an answer."""
 
     def result(self, answer: Any) -> None:
         """Record a returned text, None, or dict of RESULT_KEYS. Raises TypeError for anything

@@ -115,13 +115,19 @@ class TurnWatch:
     """Notes of one running turn. The tasks that the turn starts use it, too."""
 
     def __init__(self) -> None:
-        """`trace`: a Recorder, if the turn is traced; `requests`: the first one of each agent."""
+        """The turn begins now."""
         self.started = time.monotonic()
+        """Monotonic."""
         self.trace: Any = None
+        """A trace.Recorder, if the turn is traced."""
         self.requests: Message = {}
+        """The first model request of each agent, by its name."""
         self.usage: dict[Any, Message] = {}
+        """Tokens by a model call's key and start."""
         self._open_calls: dict[tuple[str, Any], tuple[float, str]] = {}
+        """By kind and key: the start, and the name of the model or tool."""
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
+        """By kind, key and start: the name of the model or tool, and the end until now."""
 
     def begins(
         self, kind: str, key: Any, *, agent: str = "", request: Any = None, **fields: Any
@@ -349,17 +355,25 @@ class Server:
     """Turns messages into calls of a host, and their results into messages."""
 
     def __init__(self, pipe: Pipe, host: Host) -> None:
-        """The dicts are by session. `_abandoned_sessions`: those that were ended during a turn."""
+        """Reads nothing until `run`."""
         self._pipe = pipe
         self._host = host
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        """From the thread that reads; None at the end of input."""
         self._sessions: dict[str, Session] = {}
+        """By name, which the start of a conversation chooses."""
         self._turns: dict[str, asyncio.Task[Any]] = {}
+        """The running turn of each session."""
         self._abandoned_sessions: set[str] = set()
+        """Sessions that were ended during a turn, which may still fail."""
         self._asks = False
+        """True if evalgate decides on tool calls, and the host can ask it."""
         self._tools: dict[str, SessionTools] = {}
+        """Of each session, if it asks."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """One for each message that is being answered."""
         self._inputs: inputs.Tracer | None = None
+        """None if accesses to the checkout are not observed."""
 
     async def run(self) -> int:
         """Serve until `bye` or the end of input. Returns the exit code."""

@@ -34,15 +34,18 @@ class SessionTools:
     functions."""
 
     def __init__(self, send: Emit, session: str) -> None:
-        """`asked_names`: of all calls until now; `listings`: of toolsets, for the conversation."""
+        """`send`: works in any thread."""
         self._send = send
         self._session = session
         self._lock = threading.Lock()
         self._pending_answers: dict[str, Future[Message]] = {}
+        """By the number of the call, such as `t1`."""
         self._call_count = 0
         self._is_closed = False
         self.asked_names: set[str] = set()
+        """Of all calls until now."""
         self.listings: dict[str, list[Any]] = {}
+        """The tools of remote toolsets, by the name of the listing."""
 
     def ask(self, name: str, args: Any, kind: str = "tool") -> Call:
         """Ask about a call. `kind`: `tool`, `agent` or `listing`. Raises ToolRefused if the
@@ -461,6 +464,8 @@ def _recorded_tool(description: Message) -> Any:
     from google.genai import types
 
     class RecordedTool(BaseTool):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        """A declaration without a function."""
+
         def _get_declaration(self) -> Any:
             """The recorded one; None if the tool had none."""
             declaration = description.get("declaration")

@@ -31,10 +31,16 @@ class Recorder:
         self._start_time = start_time
         self._send = send
         self._entry_count = 0
+        """The number of the next entry."""
         self._free_characters = ROOM
+        """What is left of ROOM."""
         self._sizes: dict[tuple[int, str], int] = {}
+        """Characters by entry and field: a replaced field gives its room back."""
         self._left_out_count = 0
+        """Entries for which no room was left."""
         self._open_calls: dict[Any, tuple[int, float, str, Any, Message | None]] = {}
+        """By kind and key: the entry's number and start, the agent, its request, and its one
+        before."""
         self._last_requests: dict[str, tuple[int, Message]] = {}
         """By agent: the number of the entry, and the request as it is known."""
 
