@@ -319,22 +319,24 @@ def _run_gate(
         if posting is not None:
             posting.prepare(report)
 
+    audience = Audience(
+        watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
+        show=show,
+        present=present,
+        reproduce=load.render_command(settings, folder=links.folder),
+    )
+    trigger = Trigger(
+        is_pull_request=events.is_of_change(environ),
+        links=links,
+        base=event.base_sha,
+        token=token_of(environ),
+        on_base_branch=event.on_default_branch,
+    )
     context = prepare.make_context(
         settings,
         environ=environ,
-        audience=Audience(
-            watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
-            show=show,
-            present=present,
-            reproduce=load.render_command(settings, folder=links.folder),
-        ),
-        trigger=Trigger(
-            is_pull_request=events.is_of_change(environ),
-            links=links,
-            base=event.base_sha,
-            token=token_of(environ),
-            on_base_branch=event.on_default_branch,
-        ),
+        audience=audience,
+        trigger=trigger,
         opening=Opening(isolate=isolation.in_image()),
     )
     if settings.mode == "merge":

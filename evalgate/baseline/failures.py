@@ -283,16 +283,17 @@ def sides_of(
     policy: Policy,
 ) -> Sides:
     """The sides of results. `comparison`: that of their run, if it had a base."""
+    unpaired = {
+        case.key: case.status
+        for case in (comparison.cases if comparison else ())
+        if case.status is not CaseStatus.PAIRED
+    }
     return Sides(
         head=head,
         base=base,
         policy=policy,
         recorded=recorded_of(head),
-        unpaired={
-            case.key: case.status
-            for case in (comparison.cases if comparison else ())
-            if case.status is not CaseStatus.PAIRED
-        },
+        unpaired=unpaired,
         unchanged=comparison.unchanged if comparison else (),
         is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,
     )

@@ -662,14 +662,12 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 continue
             permissions = job.get("permissions", workflow.get("permissions"))
             names = (key for level in (workflow, job, step) for key in _mapping(level.get("env")))
+            input_items = _mapping(step.get("with")).items()
             yield GateStep(
                 place=places("jobs", name, "steps", index, "uses"),
                 uses=uses,
                 events=events,
-                inputs={
-                    str(key): _value_text(setting)
-                    for key, setting in _mapping(step.get("with")).items()
-                },
+                inputs={str(key): _value_text(setting) for key, setting in input_items},
                 variables=frozenset((*sign_in_names, *map(str, names))),
                 permissions=permissions if isinstance(permissions, str | dict) else None,
                 checkout=checkout,

@@ -148,20 +148,22 @@ def open_gate_session(
     )
     with contextlib.ExitStack() as stack:
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
-        earlier = gate_store.open_earlier_runs(rules, base, context, history)
+        earlier_runs = gate_store.open_earlier_runs(rules, base, context, history)
+        earlier = stack.enter_context(earlier_runs)
         # results are stored as they arrive: head's, and the base's if it is measured
         names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
+        journals = [
+            stack.enter_context(_journal(name, rules.settings, context, redact_text))
+            for name in names
+        ]
         yield GateSession(
             project=project,
             rules=rules,
             base=base,
             judges=replace(judges, keys=keys),
             history=history,
-            earlier=stack.enter_context(earlier),
-            journals=[
-                stack.enter_context(_journal(name, rules.settings, context, redact_text))
-                for name in names
-            ],
+            earlier=earlier,
+            journals=journals,
             write_files=_writer(project.settings, context, redact_text),
         )
 
@@ -292,21 +294,18 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             strays=runner_session.strays,
         )
         for number, checkout in enumerate(checkouts):
+            # the base reads head's tree if it has none of its own
+            tree = trees[HEAD if number == HEAD else -1]
+            side_inputs = _inputs(
+                session, context, checkout, pools[number], watches=watches, tree=tree
+            )
             side = Side(
                 runner_session,
                 checkout,
                 agents=pools[number],
                 criteria=criteria_by_suite,
                 journal=session.journals[number],
-                inputs=_inputs(
-                    session,
-                    context,
-                    checkout,
-                    pools[number],
-                    watches=watches,
-                    # the base reads head's tree if it has none of its own
-                    tree=trees[HEAD if number == HEAD else -1],
-                ),
+                inputs=side_inputs,
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
@@ -381,17 +380,19 @@ def _inputs(
 ) -> SideInputs:
     """The inputs and environment of the agents in a checkout."""
     settings = session.rules.settings
+    variables = AgentVariables.of(settings, context, session.judges.keys)
+    environment_of = partial(
+        runner_inputs.environment_of,
+        settings=settings.model_copy(update={"isolate": context.opening.isolate}),
+        environment=variables.environment(),
+        tools=toolbox.fingerprint(settings, checkout.root),
+        key=context.store_key,
+    )
     return SideInputs(
         tree=tree,
         uses={suite.agent.key: suite.agent for suite in checkout.suites},
         agents=agents,
-        environment_of=partial(
-            runner_inputs.environment_of,
-            settings=settings.model_copy(update={"isolate": context.opening.isolate}),
-            environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
-            tools=toolbox.fingerprint(settings, checkout.root),
-            key=context.store_key,
-        ),
+        environment_of=environment_of,
         watches=lambda: watches[tree.top],
         depends_on=settings.depends_on,
         trusts_workers=context.is_attended,
@@ -407,15 +408,16 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
     project = session.project
     yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
+        repeats = None
+        if base.stored is not None and base.root is None:
+            repeats = min(base.stored.run.repeats, session.rules.settings.runs)
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
             part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
-            repeats=min(base.stored.run.repeats, session.rules.settings.runs)
-            if base.stored is not None and base.root is None
-            else None,
+            repeats=repeats,
             stored_agents=baseline_base.stored_agents(base, project.suites),
         )
 
@@ -774,6 +776,7 @@ class _Measuring:
             # new cases, deleted cases, and cases that stored results cannot be compared with
             unpaired = baseline_base.unpaired(base, rules.suites, plan=self._planned)
             unpaired |= self._unpaired if base.root is None else {}
+        books = [book.divided(2**self._others) for book in rules.books]
         return [
             Sides(
                 head=book.applied(head_run),
@@ -784,7 +787,7 @@ class _Measuring:
                 unchanged=shared,
                 is_together=is_together,
             )
-            for book in (book.divided(2**self._others) for book in rules.books)
+            for book in books
         ]
 
     def _comparisons(self, all_sides: Sequence[Sides]) -> Sequence[Comparison | None]:
@@ -867,11 +870,12 @@ class _Measuring:
         trial_count = sum(key.suite not in side.shared for key in keys)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
+        cause_notes = [Sentence("base_cause", self._cause)] if self._cause else []
         return replace(
             origin,
             source=source,
             measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
-            notes=(*origin.notes, *([Sentence("base_cause", self._cause)] if self._cause else [])),
+            notes=(*origin.notes, *cause_notes),
         )

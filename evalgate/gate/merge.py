@@ -45,13 +45,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     if bases and head.comparison is not None:
         base = run_parts.join(bases).with_run(workflow_run=context.workflow_run)
     base_run = None if base is None else base.run
+    comparisons = [
+        head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
+        for book in rules.books
+    ]
     measurement = Measurement(
         head=head.run,
         base=base_run,
-        comparisons=[
-            head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
-            for book in rules.books
-        ],
+        comparisons=comparisons,
         problems=(
             *settings.problems,
             *rules.problems,

@@ -258,15 +258,16 @@ def _base_to_compare(
         }
         return replace(graded_trial, key=key, grades=grades)
 
+    case_fingerprints = {
+        (names.get(suite, suite), case): fingerprint
+        for (suite, case), fingerprint in run.fingerprints.items()
+    }
     base = base.with_run(
         suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
         transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
-        fingerprints={
-            (names.get(suite, suite), case): fingerprint
-            for (suite, case), fingerprint in run.fingerprints.items()
-        },
+        fingerprints=case_fingerprints,
     )
     return base.run, list(notes)
 
@@ -389,23 +390,21 @@ def _reported_cases(
     for key, stored_case in stored_cases.items():
         if case := reported_cases.get(key):
             keys = {trial.key for trial in stored_case.trials}
-            head = stored_case.head
-            yield (
-                key,
-                StoredCase(
-                    stored=stored_case.stored,
-                    is_of_change=stored_case.is_of_change,
-                    head=CaseSide(
-                        run=head.run,
-                        trials=tuple(trial for trial in case.trials if trial.key in keys),
-                        confirmations=head.confirmations,
-                    ),
-                    suite=case.suite,
-                    eval_case=case.eval_case,
-                    verdict=case.verdict,
-                    label=case.label,
-                ),
+            head = CaseSide(
+                run=stored_case.head.run,
+                trials=tuple(trial for trial in case.trials if trial.key in keys),
+                confirmations=stored_case.head.confirmations,
             )
+            reported_case = StoredCase(
+                stored=stored_case.stored,
+                is_of_change=stored_case.is_of_change,
+                head=head,
+                suite=case.suite,
+                eval_case=case.eval_case,
+                verdict=case.verdict,
+                label=case.label,
+            )
+            yield key, reported_case
         elif problem := problems.get(key[0]):
             verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)

@@ -295,11 +295,12 @@ def links_of(environ: Environ, event: EventContext, *, run: FinishedRun | None =
     repository = environ.get("GITHUB_REPOSITORY", "")
     address = f"{server}/{repository}" if server and repository else ""
     run_id = run.id if run else environ.get("GITHUB_RUN_ID", "")
+    workflow_run = f"{address}/actions/runs/{run_id}" if address and run_id else ""
     return Links(
         repository=address,
         commit=event.head.sha or environ.get("GITHUB_SHA", ""),
         checkout="" if run else git.commit_of(_root(environ), environ),
-        workflow_run=f"{address}/actions/runs/{run_id}" if address and run_id else "",
+        workflow_run=workflow_run,
         folder=folder_of(environ),
         pull_request=str(event.number or ""),
         keeps_files=run is not None or _uploads(environ),

@@ -166,19 +166,20 @@ class TurnWatch:
             [call[2:] for call in calls if call[0] == kind] for kind in ("model", "tool")
         )
         model_s = seconds_of(models)
+        call_times = [
+            {
+                "kind": kind,
+                "name": name,
+                "at": round(start - self.started, 3),
+                "seconds": round(end - start, 3),
+            }
+            for kind, name, start, end in sorted(calls, key=lambda call: call[2])
+        ]
         return {
             "total_s": round(time.monotonic() - self.started, 3),
             "model_s": round(model_s, 3),
             "tool_s": round(seconds_of(models + tools) - model_s, 3),
-            "calls": [
-                {
-                    "kind": kind,
-                    "name": name,
-                    "at": round(start - self.started, 3),
-                    "seconds": round(end - start, 3),
-                }
-                for kind, name, start, end in sorted(calls, key=lambda call: call[2])
-            ],
+            "calls": call_times,
         }
 
     def agents(self, authors: list[str]) -> list[Message]:
@@ -444,22 +445,25 @@ class Server:
             return False
         fingerprint, packages = read_packages()
         self._asks = bool(hello.get("tools")) and self._host.asks
+        about = {
+            **details,
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "installed": fingerprint,
+        }
+        description = {"packages": packages, "agents": self._try_read(self._host.agents)}
+        surroundings = {
+            "models": self._try_read(self._host.models),
+            "variables": self._try_read(variables),
+        }
         self._send_last(
             {
                 "type": "ready",
                 "protocol": PROTOCOL,
-                "about": {
-                    **details,
-                    "python": platform.python_version(),
-                    "interpreter": sys.executable,
-                    "installed": fingerprint,
-                },
+                "about": about,
                 "sessions": self._host.sessions,
-                "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
-                "surroundings": {
-                    "models": self._try_read(self._host.models),
-                    "variables": self._try_read(variables),
-                },
+                "description": description,
+                "surroundings": surroundings,
                 "history": self._host.takes_history,
                 "tools": self._asks,
             }

@@ -47,6 +47,9 @@ class Recorder:
     def event(self, event: Any, *, at: float) -> None:
         """Report an event of the agent. `at`: seconds since the turn's start."""
         actions = dump_model(event.actions) or {}
+        shown_actions = {
+            name: "***" if name in SECRET else value for name, value in actions.items() if value
+        }
         fields = {
             "kind": "event",
             "at": at,
@@ -54,9 +57,7 @@ class Recorder:
             "id": event.id,
             "content": dump_model(event.content),
             "long_running_tool_ids": sorted(getattr(event, "long_running_tool_ids", None) or ()),
-            "actions": {
-                name: "***" if name in SECRET else value for name, value in actions.items() if value
-            },
+            "actions": shown_actions,
         }
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
@@ -172,18 +173,15 @@ def _changes(request: Message, previous_request: Message | None) -> Message:
 def tree(agent: Any) -> Message:
     """An agent, its tools and its sub-agents."""
     model = getattr(agent, "model", None)
+    tool_names = [
+        getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__
+        for tool in getattr(agent, "tools", None) or ()
+    ]
     fields = {
         "name": str(agent.name),
         "type": type(agent).__name__,
         "model": model if isinstance(model, str) else str(getattr(model, "model", "") or ""),
-        "tools": [
-            str(
-                getattr(tool, "name", None)
-                or getattr(tool, "__name__", None)
-                or type(tool).__name__
-            )
-            for tool in getattr(agent, "tools", None) or ()
-        ],
+        "tools": list(map(str, tool_names)),
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
     return present(**fields)
