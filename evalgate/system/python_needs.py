@@ -150,7 +150,7 @@ def listed_needs(requirements: Sequence[str], root: Path) -> Needs:
 
 def nearest_needs(folder: Path, root: Path) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None if not found."""
-    for place in _upward(folder, root):
+    for place in upward(folder, root):
         has_project = (place / "pyproject.toml").is_file()
         if has_project and (needs := _project_needs(place, root)) is not None:
             return needs
@@ -168,7 +168,7 @@ def nearest_needs(folder: Path, root: Path) -> Needs | None:
     return None
 
 
-def _upward(folder: Path, root: Path) -> Iterator[Path]:
+def upward(folder: Path, root: Path) -> Iterator[Path]:
     """The folder and those above it, up to `root`."""
     for place in (folder, *folder.parents):
         yield place
@@ -199,7 +199,7 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
                 if name in members:
                     yield members[name]
 
-    for top in _upward(project, root):
+    for top in upward(project, root):
         workspace = _table(_tables(top), "tool", "uv", "workspace")
         if not workspace:
             continue
@@ -265,7 +265,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
 
 def _lock_of(place: Path, root: Path) -> Path | None:
     """The uv.lock of a project, or of the workspace above it."""
-    for folder in _upward(place, root):
+    for folder in upward(place, root):
         lock = folder / "uv.lock"
         if lock.is_file() and (
             folder == place or "tool.uv.workspace" in _text(folder / "pyproject.toml")
@@ -410,7 +410,7 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
     top = needs.folder if needs and folder.is_relative_to(needs.folder) else root
     files = (
         place / name
-        for place in _upward(folder, top)
+        for place in upward(folder, top)
         for name in ("pyproject.toml", "setup.cfg", "setup.py")
     )
     rules = [*filter(None, (_required_python(file, root) for file in files if file.is_file()))][:1]
@@ -456,7 +456,7 @@ def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = Fal
 def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
     """The nearest `.python-version`, as pyenv and uv read it; the name of an environment in it fits
     every version."""
-    for place in _upward(folder, root):
+    for place in upward(folder, root):
         file = place / ".python-version"
         if file.is_file():
             lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
