@@ -422,7 +422,9 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
             lock_rule = _rule(name, version_text, file, root, is_poetry=is_poetry)
             if not any(_parts(rule) >= _parts(lock_rule) for rule in rules):
                 rules.append(lock_rule)
-    return (*rules, *_pin(folder, root))
+    pin_files = (place / ".python-version" for place in upward(folder, root))
+    pin_file = next(filter(Path.is_file, pin_files), None)
+    return (*rules, *(_pin(pin_file, root) if pin_file else ()))
 
 
 def _parts(rule: PythonRule) -> set[str]:
@@ -453,23 +455,19 @@ def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = Fal
     )
 
 
-def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
-    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment in it fits
-    every version."""
-    for place in upward(folder, root):
-        file = place / ".python-version"
-        if file.is_file():
-            lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
-            first_line = next((line for line in lines if line), "")
-            match = _PIN.fullmatch(first_line)
-            specifier = version_specifier(match[1]) if match else ""
-            if first_line:
-                yield PythonRule(
-                    specifier=specifier,
-                    source=f"`{first_line}` ({file.relative_to(root)})",
-                    is_pin=True,
-                )
-            return
+def _pin(file: Path, root: Path) -> Iterator[PythonRule]:
+    """The rule of a `.python-version`, as pyenv and uv read it; the name of an environment in it
+    fits every version."""
+    lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
+    first_line = next((line for line in lines if line), "")
+    match = _PIN.fullmatch(first_line)
+    specifier = version_specifier(match[1]) if match else ""
+    if first_line:
+        yield PythonRule(
+            specifier=specifier,
+            source=f"`{first_line}` ({file.relative_to(root)})",
+            is_pin=True,
+        )
 
 
 def version_specifier(version: str) -> str:
