@@ -171,22 +171,23 @@ class _ThresholdGate:
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
         side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
         verdicts = self.decided if is_known else side.verdicts
-        return {key: self._exempted(case) for key, case in verdicts.items()}
-
-    def _exempted(self, case: CaseVerdict) -> CaseVerdict:
-        if case.key in self.drifted_cases:
-            kind = VerdictKind.NOT_MEASURED
-            case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        is_advisory = case.suite in self.policy.advisory
-        exemption = None if is_advisory else self.policy.exemptions.get(case.key)
-        is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
-        if exemption is not None:
-            pass  # it needs no other reason not to block
-        elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
-            exemption = Exemption(kind=ExemptionKind.FLAKY)
-        elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
-            exemption = Exemption(kind=ExemptionKind.ALLOWED)
-        return replace(case, exemption=exemption)
+        exempted_cases = {}
+        for key, verdict in verdicts.items():
+            case = verdict
+            if key in self.drifted_cases:
+                kind = VerdictKind.NOT_MEASURED
+                case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
+            is_advisory = case.suite in self.policy.advisory
+            exemption = None if is_advisory else self.policy.exemptions.get(key)
+            is_flaky = self.book.confirmations.get(key) is Confirmation.FLAKY
+            if exemption is not None:
+                pass  # it needs no other reason not to block
+            elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+                exemption = Exemption(kind=ExemptionKind.FLAKY)
+            elif case.kind is VerdictKind.FAIL and self._is_allowed(key):
+                exemption = Exemption(kind=ExemptionKind.ALLOWED)
+            exempted_cases[key] = replace(case, exemption=exemption)
+        return exempted_cases
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
