@@ -267,26 +267,22 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         for group in groups.values():
             rule = pairing.rule_of(group[0][0], sides.policy, advisory=is_shown)
             keys = [key for _, key in group]
-            rows.append((rule, keys, _falls(sides, rule, keys)))
+            falls: list[tuple[float, bool]] = []
+            for key in keys:
+                trials = sides.scored_sides[0].trials(key, *Purpose)
+                case_falls = [
+                    (drop, base.apart)
+                    for head, base in sides.common_runs(trials)
+                    if (drop := rule.drop_of(head, base)) is not None
+                ]
+                # a base of another day counts only for cases that the base did not run today
+                falls += [fall for fall in case_falls if not fall[1]] or case_falls
+            rows.append((rule, keys, falls))
         rows.sort(key=lambda row: not row[0].gating)
         evidences = [_evidence(rule, falls) for rule, _, falls in rows if rule.gating]
         largest = max(evidences, default=1.0)
         for rule, keys, falls in rows:
             yield _row(sides, rule, keys, falls, largest=largest)
-
-
-def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
-    """A base of another day counts only for cases that the base did not run today."""
-    head_side = sides.scored_sides[0]
-    falls: list[tuple[float, bool]] = []
-    for key in keys:
-        case_falls = [
-            (drop, base.apart)
-            for head, base in sides.common_runs(head_side.trials(key, *Purpose))
-            if (drop := rule.drop_of(head, base)) is not None
-        ]
-        falls += [fall for fall in case_falls if not fall[1]] or case_falls
-    return falls
 
 
 def _evidence(

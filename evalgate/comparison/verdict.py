@@ -150,20 +150,6 @@ class _ThresholdGate:
         )
 
     @cached_property
-    def drifted_cases(self) -> frozenset[CaseKey]:
-        """Cases that the base passed in an earlier run, and that fail on both sides today."""
-        trials = self.base.trials if self.base else ()
-        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
-        return frozenset(
-            case.key
-            for case in self.cases
-            if case.key in keys
-            and case.origin in OF_BASE
-            and case.base
-            and case.base.passed > case.base.failed
-        )
-
-    @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
         """The verdicts on the cases, with the reasons why some do not block."""
         uses = pairing.uses_by_case(self.run)
@@ -171,10 +157,21 @@ class _ThresholdGate:
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
         side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
         verdicts = self.decided if is_known else side.verdicts
+        # cases that the base passed in an earlier run, and that fail on both sides today
+        trials = self.base.trials if self.base else ()
+        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
+        drifted_keys = {
+            case.key
+            for case in self.cases
+            if case.key in keys
+            and case.origin in OF_BASE
+            and case.base
+            and case.base.passed > case.base.failed
+        }
         exempted_cases = {}
         for key, verdict in verdicts.items():
             case = verdict
-            if key in self.drifted_cases:
+            if key in drifted_keys:
                 kind = VerdictKind.NOT_MEASURED
                 case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
             is_advisory = case.suite in self.policy.advisory
