@@ -813,14 +813,12 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             )
             packages = (folder.joinpath(*names[: depth + 1]) for depth in range(len(names)))
             package = next((path for path in packages if path not in tested_paths), None)
-            neighbors = [
-                *(package.rglob("*.py") if package else ()),
-                *(
-                    path
-                    for path in stem.parent.iterdir()
-                    if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
-                ),
-            ]
+            named_files = (
+                path
+                for path in stem.parent.iterdir()
+                if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
+            )
+            neighbors = [*(package.rglob("*.py") if package else ()), *named_files]
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}
             )
