@@ -253,7 +253,7 @@ def _from_git(
         named_by = _settings_of_store(
             settings, base.project, of_change=context.trigger.is_pull_request
         )
-        store = history.open_store(named_by, repo, say=say)
+        store = history.open_store(named_by, repo, say=say) if named_by.baseline_folder else None
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
