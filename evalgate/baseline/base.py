@@ -573,7 +573,7 @@ def _unselected(
     at `head`, and have another name there, are included. None if there is no evaluation file at
     all."""
     try:
-        unselected = settings.model_copy(update={"paths": (), "grep": ""})
+        unselected = settings.with_options(paths=(), grep="")
         discovery = discover.discover(unselected, tree=tree)
     except NothingToDo:
         return None
@@ -1041,7 +1041,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         yield BaseCheckout(
             tree=tree,
             root=root,
-            notes=tuple(filter(None, notes)),
+            notes=notes,
             problem=Sentence("base_checkout_differs", missing_files),
         )
     finally:

@@ -111,14 +111,15 @@ def decide(
 
 def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
     suites = head.suites
-    rows = FORMATS.values()
     return KnownFacts(
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
         criterion_judges=()
         if settings.skip_judged
         else criterion_judges(use for suite in suites for use in suite.criteria),
-        judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
+        judged=tuple(
+            judge for row in FORMATS.values() for judge in row.calibrations(settings, suites)
+        ),
     )
 
 

@@ -227,8 +227,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     project = state.project
     settings = project.settings
     if key in state.agents:
-        title = discovery_agents.title(use)
-        yield Check("agent", f"{title}, checked for {state.agents[key]}")
+        yield Check("agent", f"{discovery_agents.title(use)}, checked for {state.agents[key]}")
         return
     agent_problems = [
         problem
@@ -239,7 +238,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         and problem not in state.reported_problems
     ]
     yield from state.report("agent", agent_problems)
-    if use.found_by == discovery_agents.UNKNOWN.found_by:
+    if baseline_base.is_unknown(use):
         if not agent_problems:
             yield Check("agent", "none found, see above")
         return
@@ -279,10 +278,10 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 def _is_of(problem: Problem, suite: Suite) -> bool:
     """True if a problem with agents concerns this suite's agent."""
     place = problem.place
-    found_by = suite.agent.found_by
-    if found_by == discovery_agents.UNKNOWN.found_by:
+    if baseline_base.is_unknown(suite.agent):
         return place is None or place.file == suite.key
-    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], if a rule of evalgate.yml names it
+    # agents[0], if a rule of evalgate.yml names it
+    rule = f"$.{suite.agent.found_by.rpartition(' ')[2]}."
     return (
         problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
     )

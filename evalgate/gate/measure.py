@@ -381,7 +381,7 @@ def _inputs(
         agents=agents,
         environment_of=partial(
             runner_inputs.environment_of,
-            settings=settings.model_copy(update={"isolate": context.opening.isolate}),
+            settings=settings.with_options(isolate=context.opening.isolate),
             environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
             tools=toolbox.fingerprint(settings, checkout.root),
             key=context.store_key,
@@ -410,7 +410,7 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
             repeats=min(base.stored.run.repeats, session.rules.settings.runs)
             if base.stored is not None and base.root is None
             else None,
-            stored_agents=baseline_base.stored_agents(base, project.suites),
+            stored_agents=baseline_base.stored_agents(base, suites),
         )
 
 
@@ -594,7 +594,7 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
-            reused_suites = base.reused_suites(self._gate.project.suites)
+            reused_suites = base.reused_suites(self._rules.suites)
             stored_tasks = [
                 task
                 for task in first_tasks
@@ -853,5 +853,4 @@ class _Measuring:
             measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
-            notes=(*origin.notes, *([Sentence("base_cause", self._cause)] if self._cause else [])),
-        )
+        ).with_notes([Sentence("base_cause", self._cause)])
