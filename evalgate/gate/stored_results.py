@@ -259,8 +259,7 @@ def _base_to_compare(
         }
         return replace(graded_trial, key=key, grades=grades)
 
-    return replace(
-        run,
+    base = base.with_run(
         suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
@@ -269,7 +268,8 @@ def _base_to_compare(
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()
         },
-    ), list(notes)
+    )
+    return base.run, list(notes)
 
 
 def _changed_criteria(
