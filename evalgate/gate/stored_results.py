@@ -33,6 +33,7 @@ from evalgate.model import (
     ExemptionKind,
     FailureOrigin,
     GradedTrial,
+    Policy,
     Reason,
     Report,
     RuleBook,
@@ -152,9 +153,15 @@ def _stored_measurement(
     if base is None or comparison is not None:
         books, edits = books[:1], head_results.edits
         if edits.both_decide:  # this checkout has only head's rules
-            names = PolicyEntry.model_fields.keys() - settings.explicit_options.keys()
-            fields = {name: getattr(head_results.policy, name) for name in names}
-            books = (RuleBook(policy=replace(books[0].policy, **fields)),)
+            policy = books[0].policy
+            fields = {
+                name: getattr(
+                    policy if name in settings.explicit_options else head_results.policy, name
+                )
+                for name in PolicyEntry.model_fields
+            }
+            policy = Policy(exemptions=policy.exemptions, deviations=policy.deviations, **fields)
+            books = (RuleBook(policy=policy),)
     rules = replace(rules, books=books, edits=edits)
     head = head_results.with_run(suites=rules.suites).run
     if base is None or base_results is None:
