@@ -913,7 +913,7 @@ def judge_keys(
     get its key for the agent. `settings`: those in force. `environ`: the environment of judges,
     including an agent's .env."""
     sides = [(settings, suites)]
-    names: set[str] = set()
+    keys: frozenset[str] = frozenset()
     if context.trigger.is_pull_request and base is not None:
         base_settings = base.project.settings or head_settings
         sides.append((base_settings, [*base.project.suites.values()]))
@@ -921,9 +921,12 @@ def judge_keys(
             side_settings.gate_file.judge.api_key_env
             for side_settings in (head_settings, base_settings)
         }
-    return clients.variables_with(
-        (environ.get(name, "") for name in names), environ, secret_names=names
-    ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
+        keys = clients.variables_with(
+            (environ.get(name, "") for name in names), environ, secret_names=names
+        )
+    return keys.union(
+        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
+    )
 
 
 def _gate_file_of(base: Base) -> tuple[Settings, str]:

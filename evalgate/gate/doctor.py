@@ -52,6 +52,7 @@ from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
+from evalgate.system.files import top_of
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
 from evalgate.values import Environ, Json, Sentence, Wording, elements, frozen_dataclass, grouped
@@ -423,7 +424,7 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables of agents in
     them."""
     settings = state.project.settings
-    steps = list(steps_of(isolation.top_of(settings.root)))
+    steps = list(steps_of(top_of(settings.root)))
     if not steps:
         problem = errors.note(
             "workflow-missing", "no workflow runs evalgate yet", hint="evalgate init"

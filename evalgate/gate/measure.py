@@ -38,6 +38,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.github import events
+from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -250,7 +251,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     trees = session.earlier.trees
     settings = rules.settings
     checkouts = list(_checkouts(session))
-    limiters = judges.limiters_of(settings)
+    limiters = rate_limit.limiters_for(judges.defaults_of(settings), rate_limit.Clock())
     with contextlib.ExitStack() as stack:
         panel_context = judges.open_panel(
             settings,
@@ -669,7 +670,8 @@ class _Measuring:
                 side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._late |= {suite.key}
-        self._session.part_suites(self._late)
+        if self._late:
+            self._session.part_suites(self._late)
 
     def _probe(self) -> None:
         """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing

@@ -55,7 +55,8 @@ from evalgate.results.history import History
 from evalgate.results.journal import VERSION, Journal
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
-from evalgate.system import git, isolation
+from evalgate.system import git
+from evalgate.system.files import top_of
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
 from evalgate.values import Environ, Log, frozen_dataclass
@@ -331,7 +332,7 @@ def open_earlier_runs(
     """The reusable results of earlier runs. A run of the base branch, which later runs will use,
     reuses nothing; results from before the last change of the provider's model do not count."""
     settings = rules.settings
-    top_folders = (isolation.top_of(settings.root), base and base.top)
+    top_folders = (top_of(settings.root), base and base.top)
     trees = tuple(_tree(top, settings, context) for top in top_folders if top)
     store = _store(rules, context)
     drift_time = history.drifted_at(base_history.past)

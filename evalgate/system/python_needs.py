@@ -151,8 +151,8 @@ def listed_needs(requirements: Sequence[str], root: Path) -> Needs:
 def nearest_needs(folder: Path, root: Path) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None if not found."""
     for place in _upward(folder, root):
-        needs = _project_needs(place, root)
-        if needs is not None:
+        has_project = (place / "pyproject.toml").is_file()
+        if has_project and (needs := _project_needs(place, root)) is not None:
             return needs
         file = place / "requirements.txt"
         if file.is_file():
@@ -161,8 +161,8 @@ def nearest_needs(folder: Path, root: Path) -> Needs | None:
                 kind=NeedKind.REQUIREMENTS, root=root, folder=place, files=(file,), text=text
             )
         files = [place / name for name in ("setup.py", "pyproject.toml", "setup.cfg")]
-        text = "\n".join(map(_text, files))
         setup = next(filter(Path.is_file, files[:2]), None)
+        text = "\n".join(map(_text, files)) if setup else ""
         if setup and "install_requires" in text:
             return Needs(kind=NeedKind.SETUP, root=root, folder=place, files=(setup,), text=text)
     return None
@@ -413,7 +413,7 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
         for place in _upward(folder, top)
         for name in ("pyproject.toml", "setup.cfg", "setup.py")
     )
-    rules = [*filter(None, (_required_python(file, root) for file in files))][:1]
+    rules = [*filter(None, (_required_python(file, root) for file in files if file.is_file()))][:1]
     if needs and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = needs.folder / "poetry.lock" if is_poetry else needs.files[0]

@@ -28,7 +28,7 @@ from evalgate.model import (
     Report,
     Score,
 )
-from evalgate.system import isolation
+from evalgate.system.files import top_of
 from evalgate.values import JsonObject, digest_of, grouped
 from . import guest
 from .guest import Guest
@@ -119,7 +119,7 @@ class AgentEvaluator:
                 raise ValueError("`eval_config` is required.")
             texts = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
             mark = _mark(sorted(texts.items()))
-            folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
+            folder = top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 (folder / name).write_text(text, "utf-8")
@@ -156,7 +156,7 @@ async def _evaluate(
     """Run the gate with the agent in this event loop. Returns the failures, "" if there are none.
     `services`: `app_name` and `artifact_service` of the agent."""
     agent_path = f"{module}:{agent_name or 'root_agent'}"
-    root = isolation.top_of(dataset.absolute().parent)
+    root = top_of(dataset.absolute().parent)
     files = _test_files(dataset)
     output = f"evalgate-report/{files[0].name.split('.')[0]}-{_mark((agent_path, files))}"
     folder = root / output
