@@ -18,7 +18,6 @@ from evalgate import agents, errors
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.pool import PythonOptions
-from evalgate.baseline import base as baseline_base
 from evalgate.config import gate_file as config_gate_file, variables, yaml
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -316,7 +315,7 @@ def render_rules(
     unassigned_keys = [
         suite.key
         for suite in (*project.suites, *project.unread)
-        if baseline_base.is_unknown(suite.agent)
+        if suite.agent.found_by == discovery_agents.UNKNOWN.found_by
     ]
     if not unassigned_keys or settings.gate_file.agents:
         return "", [], ()
