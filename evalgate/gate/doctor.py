@@ -51,7 +51,7 @@ from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
-from evalgate.system import git, isolation, python_env
+from evalgate.system import git, http, isolation, python_env
 from evalgate.system.files import top_of
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
@@ -64,7 +64,8 @@ LEAST_DISK_BYTES = 2 * 10**9
 is unpacked twice."""
 
 ENVIRONMENT_CODES = frozenset({
-    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "no-connection",
+    "not-writable",
 })  # fmt: skip
 """Codes of errors outside files and settings."""
 
@@ -268,12 +269,20 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     yield from _tools_and_context(agent, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
-    yield Check(
-        "start",
-        "not asked: a run asks its address"
-        if "url" in use.options
-        else "loaded, and a conversation was opened",
-    )
+    if url := use.options.get("url"):
+        yield _connection("start", str(url), state.context.environ)
+    else:
+        yield Check("start", "loaded, and a conversation was opened")
+
+
+def _connection(label: str, url: str, environ: Environ) -> Check:
+    """Check that an address accepts connections."""
+    reason = http.connection_problem(url, environ)
+    if not reason:
+        return Check(label, "not asked: a run asks its address")
+    message = f"{url} accepts no connection: {reason}"
+    hint = "Start the server, or correct the address in evalgate.yml."
+    return Check(label, problem=errors.error("no-connection", message, hint=hint))
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
@@ -354,6 +363,10 @@ def _start_problem(failure: AgentFailure, root: Path) -> Problem:
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+    judge = criteria_judges.defaults_of(settings)
+    is_asked = judge.base_url and judge.client != "replay"
+    if is_asked and criteria_judges.models_of(settings, project.suites):
+        yield _connection("judge", judge.base_url, context.environ)
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())
