@@ -34,14 +34,12 @@ FIELDS = tuple(
 """The fields of a case that may change."""
 
 _STATE = "final_session_state"
-_NEW = frozenset(
-    {
-        "rubrics",
-        _STATE,
-        "conversation.final_response",
-        "conversation.intermediate_data",
-        "conversation.rubrics",
-    }
+_NEW = (
+    "rubrics",
+    _STATE,
+    "conversation.final_response",
+    "conversation.intermediate_data",
+    "conversation.rubrics",
 )
 """Fields that expect more if they were absent before."""
 

@@ -201,8 +201,9 @@ def _variables_for(
             values[name] = ""
         elif name == flag:
             values[name] = '"true"'
-        else:
-            is_usable = _is_usable(name, sample)
+        else:  # a value that is neither a secret nor a placeholder can be used as it is
+            is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) and not redact.is_named(name)
+            is_usable = is_plain and not _PLACEHOLDER.search(sample)
             values[name] = json.dumps(sample) if is_usable else variables.secret(name)
     keys = doctor.keys_of_judges(settings, project.suites)
     judge_values = {key: variables.secret(key) for key in keys if key not in values}
@@ -227,17 +228,12 @@ def needed_by(source: AgentSource) -> list[str]:
     )
 
 
-def _is_usable(name: str, sample: str) -> bool:
-    """True if a value of a `.env.example` can be used as it is: neither a secret nor a
-    placeholder."""
-    is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample)
-    is_placeholder = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE)
-    return bool(is_plain and not is_placeholder) and not redact.is_named(name)
+_PLACEHOLDER = re.compile(r"(?i)your|here|xxx|change|replace|todo|\.\.\.")
 
 
 def template() -> str:
     """The workflow as it is in the README."""
-    return Path(__file__).with_name("workflow.yml").read_text(encoding="utf-8")
+    return Path(__file__).with_name("workflow.yml").read_text("utf-8")
 
 
 def render_workflow(
@@ -284,7 +280,7 @@ def publisher() -> str:
         url = str(direct_url.get("url", ""))
         if url.startswith("file://"):
             source = git.find_source(Path(url.removeprefix("file://")))
-            url = (source.common_dir / "config").read_text(encoding="utf-8", errors="replace")
+            url = (source.common_dir / "config").read_text("utf-8", "replace")
     except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError, UnavailableError):
         return ""
     match = _ORIGIN.search(url)
@@ -386,7 +382,7 @@ def _with_agents(rules: str, *, old_text: str) -> str:
 
 
 def _text_of(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+    return file.read_text("utf-8", "replace") if file.is_file() else None
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
@@ -607,7 +603,6 @@ _GONE = re.compile(
     r"there is no version of ([\w.-]+)==|"
     r"(?:Because |Failed to build `)([\w.-]+)==\S+(?: has no wheels with a matching platform|`)"
 )
-_NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(
     r"cannot be loaded: (?:ImportError|AttributeError|TypeError)|there is no module named|"
     r"is made for|^(?:ImportError|AttributeError)|unexpected keyword argument"
@@ -661,7 +656,7 @@ def mended(
 def made_up(message: str) -> JsonObject:
     """Values for the names that an agent's session state needs, by their types, from the message of
     a failure; empty if one of them is no plain value."""
-    match = _NEEDED.search(message)
+    match = re.search(r"which needs ([^:]+): ", message)
     values: JsonObject = {}
     for name, kind in re.findall(r"(?<!\w)(\w++) \(([^()]*+)\)", match[1]) if match else ():
         plain_kind = kind.partition("[")[0].lower()

@@ -54,11 +54,11 @@ COMMON_LABELS = {
     ),
 }
 """Words that mean yes or no for every criterion, in addition to its judge's own."""
-UNSURE_LABELS = frozenset({"", "?", "unsure", "unclear", "skip"})
+UNSURE_LABELS = ("", "?", "unsure", "unclear", "skip")
 """Words for a line that has no label yet."""
-NEEDS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
+NEEDS_STEPS = ("rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1")
 """Criteria whose evidence is more than two texts."""
-TEXT_ONLY = frozenset({"final_response_match_v2", "safety_v1"})
+TEXT_ONLY = ("final_response_match_v2", "safety_v1")
 """Criteria that judge only the texts of user, agent and reference."""
 
 

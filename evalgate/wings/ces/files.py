@@ -518,15 +518,13 @@ def _app_name(library: Library) -> str:
     raise ConfigError(message, hint=_APP_HINT)
 
 
-_REFUSALS = frozenset(
-    {
-        "ABORTED",
-        "INVALID_ARGUMENT",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "FAILED_PRECONDITION",
-        "PERMISSION_DENIED",
-    }
+_REFUSALS = (
+    "ABORTED",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "PERMISSION_DENIED",
 )
 
 

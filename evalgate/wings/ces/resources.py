@@ -98,8 +98,7 @@ class Resources:
         with self.lock():
             library = self.library()
             title = str(content.get("displayName", ""))
-            name = self._new_name(library, kind, parent, resource_id or _made_id(title))
-            content["name"] = name
+            content["name"] = self._new_name(library, kind, parent, resource_id or _made_id(title))
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
             text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"

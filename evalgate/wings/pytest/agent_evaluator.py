@@ -157,7 +157,15 @@ async def _evaluate(
     `services`: `app_name` and `artifact_service` of the agent."""
     agent_path = f"{module}:{agent_name or 'root_agent'}"
     root = isolation.top_of(dataset.absolute().parent)
-    files = _test_files(dataset)
+    files = [dataset.absolute()]
+    if dataset.is_dir():
+        files = sorted(file.absolute() for file in dataset.rglob(f"*{TEST_FILE}"))
+    elif not dataset.is_file():
+        raise ValueError(f"There is no eval file {dataset}.")
+    if not files:
+        raise ValueError(
+            f"No `*{TEST_FILE}` eval files found in {dataset}, so there is nothing to evaluate. Other files are named one by one."
+        )
     output = f"evalgate-report/{files[0].name.split('.')[0]}-{_mark((agent_path, files))}"
     folder = root / output
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,19 +273,6 @@ def _refuse(num_runs: int, **arguments: Any) -> None:
             raise ValueError(f"`{name}` is not supported: {ARGUMENT_ADVICE[name]}.")
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
-
-
-def _test_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path.absolute()]
-    if not path.is_dir():
-        raise ValueError(f"There is no eval file {path}.")
-    files = sorted(file.absolute() for file in path.rglob(f"*{TEST_FILE}"))
-    if not files:
-        raise ValueError(
-            f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate. Other files are named one by one."
-        )
-    return files
 
 
 def _gate_file(root: Path, agent: str, folder: Path) -> str:
