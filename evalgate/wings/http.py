@@ -250,7 +250,12 @@ class EndpointConversation(EndpointTurns):
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self.ask(self._options.method, url, body)
         seconds = time.monotonic() - start_time
-        reply = self._answer_text(answer)
+        content = self._value_at("text", answer)
+        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
+            content = "".join(content)
+        elif not isinstance(content, str | int | float):
+            raise self._unmatched("text", answer, "a text")
+        reply = str(content)
         self._messages.append({"role": "assistant", "content": reply})
         session_id = self._value_at("session_id", answer)
         if isinstance(session_id, str | int) and not isinstance(session_id, bool):
@@ -273,14 +278,6 @@ class EndpointConversation(EndpointTurns):
 
     def leave(self) -> None:
         """Do nothing: the endpoint has no session."""
-
-    def _answer_text(self, answer: Any) -> str:
-        content = self._value_at("text", answer)
-        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
-            return "".join(content)
-        if isinstance(content, str | int | float):
-            return str(content)
-        raise self._unmatched("text", answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         if "tool_calls" not in self._paths:

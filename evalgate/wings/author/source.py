@@ -249,18 +249,21 @@ _READING = ("os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "
 def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
     """The children of a node, without code that runs only in a script."""
     optional_nodes: Iterable[ast.AST] = ()
-    if isinstance(node, ast.Try) and any(_catches(handler.type) for handler in node.handlers):
-        optional_nodes = node.body
+    if isinstance(node, ast.Try):
+        kinds = [
+            kind
+            for handler in node.handlers
+            for kind in (
+                handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            )
+        ]
+        if any(kind is None or name_of(kind) in _CATCH_ALL for kind in kinds):
+            optional_nodes = node.body
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         optional_nodes = node.values[:-1]
     optional_ids = {id(child) for child in optional_nodes}
     for child in agent_source.children(node):
         yield child, is_optional or id(child) in optional_ids
-
-
-def _catches(exception_node: ast.expr | None) -> bool:
-    kinds = exception_node.elts if isinstance(exception_node, ast.Tuple) else [exception_node]
-    return any(kind is None or name_of(kind) in _CATCH_ALL for kind in kinds)
 
 
 def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:

@@ -49,7 +49,6 @@ from evalgate.system import git, isolation, python_needs, redact
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
 from evalgate.values import (
-    Environ,
     Json,
     JsonObject,
     elements,
@@ -494,8 +493,14 @@ def _first_turn(
     assert turn is not None
     surroundings = agent.surroundings()
     source = author_source.of_agent(use, discovery_agents.reader(settings.root))
-    names = [*(surroundings.models if surroundings else ()), *sorted(source.models)]
-    judge, lack = _find_judge(use, names, settings, context.environ)
+    # the configured judge, the agent's own models, or another one with a key
+    defaults = criteria_judges.defaults_of(settings)
+    models_of_agent = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+    names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
+    environment = dotenv.of_judges(context.environ, defaults, [use], root=settings.root).environ
+    missing = Clients(defaults=defaults, environment=environment).missing(names)
+    judge = next((name for name in names if name not in missing), "")
+    lack = "" if judge else missing[names[0]]
     return FirstTurn(use=use, turn=turn, state=state, judge=judge, lack=lack)
 
 
@@ -533,19 +538,6 @@ def criteria_of(first_turn: FirstTurn) -> JsonObject:
     else:
         criteria["response_match_score"] = LIKENESS
     return criteria
-
-
-def _find_judge(
-    use: AgentUse, models_of_agent: Iterable[str], settings: Settings, environ: Environ
-) -> tuple[str, str]:
-    """A model that can judge: the configured one, the agent's, or another one with a key; or "",
-    and the configuration that the first of them lacks."""
-    defaults = criteria_judges.defaults_of(settings)
-    environment = dotenv.of_judges(environ, defaults, [use], root=settings.root).environ
-    names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
-    missing = Clients(defaults=defaults, environment=environment).missing(names)
-    judge = next((name for name in names if name not in missing), "")
-    return judge, "" if judge else missing[names[0]]
 
 
 def write_case(first_turn: FirstTurn, settings: Settings) -> Iterator[str]:

@@ -66,7 +66,18 @@ def command(labels: str, **values: Any) -> int:
     settings = commands.settings_of(values)
     results = _path(values["conversations"]) or settings.root / settings.output / RESULTS
     if values["draft"]:
-        return _draft(Path(labels), results, most=values["most"], seed=settings.seed)
+        path = Path(labels)
+        if path.exists():
+            raise ConfigError(f"{path} exists already", hint="Choose another file name.")
+        stored = file.read_results(results)
+        lines = calibration_labels.draft(stored, most=values["most"], seed=settings.seed)
+        if not lines:
+            raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
+        _write(path, [f"{line}\n" for line in lines])
+        click.echo(
+            f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
+        )
+        return ExitCode.PASS
     output_path = _path(values["written"]) or settings.root / (
         settings.gate_file.judge.calibration or FILE_NAME
     )
@@ -124,19 +135,6 @@ def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
             err=True,
         )
     return ExitCode.FAIL if low_criteria else ExitCode.PASS
-
-
-def _draft(path: Path, results: Path, **sampling: int) -> int:
-    if path.exists():
-        raise ConfigError(f"{path} exists already", hint="Choose another file name.")
-    lines = calibration_labels.draft(file.read_results(results), **sampling)
-    if not lines:
-        raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-    _write(path, [f"{line}\n" for line in lines])
-    click.echo(
-        f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
-    )
-    return ExitCode.PASS
 
 
 def _path(name: str | None) -> Path | None:

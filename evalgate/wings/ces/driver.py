@@ -679,7 +679,16 @@ class CesAgent(Agent):
         if self._options.path:
             self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live_app, folder, resource_id)
+            # sessions name deployments
+            self._journal = NameJournal(folder)
+            self._deployment = f"{self._app}/deployments/{resource_id}"
+            self._journal.add(live_app, self._deployment)
+            body = {
+                "displayName": f"evalgate, temporary: {resource_id}",
+                "appVersion": f"{self._app}/versions/{self._options.version}",
+                "channelProfile": {"channelType": "API"},
+            }
+            live_app.create(self._app, "deployments", body, resource_id=resource_id)
         else:
             live_app.get(self._app)
         version = self._options.version
@@ -710,18 +719,6 @@ class CesAgent(Agent):
         if new_app.get("name", self._app) != self._app:
             self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
-
-    def _deploy(self, live: Live, folder: Path, deployment_id: str) -> None:
-        """Create a deployment of the version, because sessions name deployments."""
-        self._journal = NameJournal(folder)
-        self._deployment = f"{self._app}/deployments/{deployment_id}"
-        self._journal.add(live, self._deployment)
-        body = {
-            "displayName": f"evalgate, temporary: {deployment_id}",
-            "appVersion": f"{self._app}/versions/{self._options.version}",
-            "channelProfile": {"channelType": "API"},
-        }
-        live.create(self._app, "deployments", body, resource_id=deployment_id)
 
 
 def _pack(folder: Path) -> str:

@@ -119,7 +119,20 @@ def _scenario(raw: Any, spot: Spot) -> ConversationScenario | None:
 
 def _turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
     """Earlier messages, recorded turns, and the prompt."""
-    turns = [*_history(fields, spot), *_recorded_turns(fields, spot.at("agent_data", "turns"))]
+    turns = _history(fields, spot)
+    recorded_turns = member(fields.get("agent_data"), "turns")
+    recorded_spot = spot.at("agent_data", "turns")
+    if recorded_turns is not None and not isinstance(recorded_turns, list):
+        recorded_spot.wrong_type("a list", recorded_turns)
+        recorded_turns = None
+    for index, turn in enumerate(recorded_turns or ()):
+        raw_events = member(turn, "events")
+        if not isinstance(raw_events, list):
+            recorded_spot.at(index).error("missing-key", "`events` is missing")
+            continue
+        events = repair.read_events(raw_events, recorded_spot.at(index, "events"))
+        name = turn.get("turn_id") or turn.get("turnId") or ""
+        turns.append(adk_shapes.turn_of(events, invocation_id=str(name)))
     raw = fields.get("prompt")
     prompt = None if raw is None else repair.read_content(raw, spot.at("prompt"), role="user")
     # compare the parts only: the roles may differ
@@ -145,22 +158,6 @@ def _history(fields: JsonObject, spot: Spot) -> list[Invocation]:
     return [
         Invocation(user_content=question, final_response=answer) for question, answer in exchanges
     ]
-
-
-def _recorded_turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
-    turns = member(fields.get("agent_data"), "turns")
-    if turns is not None and not isinstance(turns, list):
-        spot.wrong_type("a list", turns)
-    recorded_turns: list[Invocation] = []
-    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
-        raw = member(turn, "events")
-        if not isinstance(raw, list):
-            spot.at(index).error("missing-key", "`events` is missing")
-            continue
-        events = repair.read_events(raw, spot.at(index, "events"))
-        name = turn.get("turn_id") or turn.get("turnId") or ""
-        recorded_turns.append(adk_shapes.turn_of(events, invocation_id=str(name)))
-    return recorded_turns
 
 
 def _answer(fields: JsonObject, spot: Spot, *, recorded: bool) -> Content | None:

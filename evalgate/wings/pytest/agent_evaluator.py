@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,9 +28,8 @@ from evalgate.model import (
     Score,
 )
 from evalgate.system import isolation
-from evalgate.values import JsonObject, digest_of, grouped
+from evalgate.values import digest_of, grouped
 from . import guest
-from .guest import Guest
 
 TEST_FILE = ".test.json"
 ARGUMENT_ADVICE = {
@@ -180,30 +178,26 @@ async def _evaluate(
             "reuse_days": 0,
             "output": output,
         }
-        gate = partial(_gate, agent, agent_path, options, details=details)
+
+        def present(report: Report) -> None:  # the conversations cannot be read after the run
+            if details:
+                print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
+
+        def gate() -> Report:
+            # written in the one thread of all gates: calls at the same time may share a folder
+            config = _gate_file(root, agent_path, folder)
+            settings = load.load_settings({**options, "config": config})
+            context = prepare.make_context(
+                settings, audience=Audience(present=present), opening=Opening(host=agent.open)
+            )
+            return gate_run.run(settings, context)
+
         report = await asyncio.get_running_loop().run_in_executor(GATE, gate)
     failures = list(_failures(report, module))
     if not failures:
         return ""
     title = "Following are all the test failures."  # google-adk's words, which tests look for
     return "\n".join([title, *failures, f"Report: {folder / 'report.html'}"])
-
-
-def _gate(agent: Guest, agent_path: str, options: JsonObject, *, details: bool) -> Report:
-    root = Path(options["root"])
-    # written here, in the one thread of all gates: calls at the same time may share a folder
-    config = _gate_file(root, agent_path, root / options["output"])
-    settings = load.load_settings({**options, "config": config})
-
-    # the conversations cannot be read after the run
-    def present(report: Report) -> None:
-        if details:
-            print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
-
-    context = prepare.make_context(
-        settings, audience=Audience(present=present), opening=Opening(host=agent.open)
-    )
-    return gate_run.run(settings, context)
 
 
 def _mark(facts: object) -> str:
