@@ -30,7 +30,8 @@ from evalgate.model import Report
 from evalgate.results import journal as journals, output
 from evalgate.system import isolation, process, redact
 from evalgate.text import words
-from evalgate.text.workflow_commands import disarm, render_command, render_problem
+from evalgate.text.plain import disarm
+from evalgate.text.workflow_commands import render_command, render_problem
 from evalgate.values import Environ
 
 

@@ -23,7 +23,7 @@ from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.extensions import OURS, Command, EntryPoint, Table
 from evalgate.system import process
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import plain, words
 
 COMMANDS: Table[Command] = Table(
     "evalgate.commands",
@@ -272,5 +272,5 @@ class _Disarmed(io.TextIOWrapper):
     line."""
 
     def write(self, text: str, /) -> int:
-        super().write(workflow_commands.disarm(text))
+        super().write(plain.disarm(text))
         return len(text)

@@ -20,7 +20,6 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS
-from evalgate.github import events
 from evalgate.model import (
     Book,
     CaseKey,
@@ -63,13 +62,6 @@ def decide(
     and the base's is stricter."""
     settings = rules.settings
     head = measurement.head
-    links = context.trigger.links
-    head = replace(
-        head,
-        commit=head.commit or links.commit,
-        root=events.root_of(settings.root, links),
-        workflow_run=context.workflow_run,
-    )
     decisions = [
         _by_book(head, book, comparison, sides)
         for book, (comparison, sides) in zip(
@@ -102,7 +94,7 @@ def decide(
         facts=_facts(settings, head, history),
         display=Display(
             version=__version__,
-            links=links,
+            links=context.trigger.links,
             reproduce=context.audience.reproduce,
             channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
         ),
@@ -263,7 +255,7 @@ def _results(
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
     """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
-        causes = view.view_of(report).causes
+        causes = view.causes_of(view.view_of(report).cases)
         texts = results_file.render_results(report, outcomes=outcomes[0], causes=causes)
         yield "results", RESULTS, texts
     if base is not None and len(outcomes) > 1:
@@ -275,7 +267,7 @@ def _results(
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = wording.with_reasons(verdict, base, None, report.policy)
         base_report = Report(
-            run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
+            run=base,
             verdict=verdict,
             policy=report.policy,
             display=Display(version=report.display.version),

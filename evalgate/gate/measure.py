@@ -37,6 +37,7 @@ from evalgate.discovery import agents as discovery_agents, project as discovery_
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
+from evalgate.github import events
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -271,10 +272,10 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
-            watcher=context.audience.watcher,
-            moment=context.moment,
+            context=context,
             panel=panel,
             limiters=limiters,
+            folder=events.root_of(settings.root, context.trigger.links),
             part=rules.part,
         )
         criteria_by_suite = _criteria(

@@ -34,13 +34,15 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     UnavailableError if there are none."""
     files = _files(places, output_folder=settings.root / settings.output)
     heads, bases = _read(files, places, settings, context)
-    head = run_parts.join(heads)
+    head = run_parts.join(heads).with_run(workflow_run=context.workflow_run)
     # both sides are judged as they were measured
     settings = settings.with_options(adk_compat=head.deviations.is_adk_compat)
     _require_same_root(head.run, settings, context)
     rules, rule_base = _rules(settings, head.run.suites, heads, context)
     rules, history = baseline_rules.open_history(rules, settings, rule_base, context)
-    base = run_parts.join(bases) if bases and head.comparison is not None else None
+    base = None
+    if bases and head.comparison is not None:
+        base = run_parts.join(bases).with_run(workflow_run=context.workflow_run)
     base_run = None if base is None else base.run
     measurement = Measurement(
         head=head.run,

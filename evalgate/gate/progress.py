@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from evalgate.config.context import Watcher
 from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey, VerdictKind
 from evalgate.runner import budget
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import plain, words
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -167,7 +167,7 @@ class PlainWatcher(_ProgressWatcher):
     def say(self, line: str) -> None:
         """See Watcher. The line hides nothing and is not a workflow command, whatever it
         contains."""
-        self._stream.write(workflow_commands.disarm(plain.one_line(line)) + "\n")
+        self._stream.write(plain.disarm(plain.one_line(line)) + "\n")
         self._stream.flush()
 
     def end(self) -> None:

@@ -151,7 +151,7 @@ def _stored_measurement(
     if base is None or comparison is not None:
         books, edits = books[:1], head_results.edits
     rules = replace(rules, books=books, edits=edits)
-    head = replace(head, suites=rules.suites)
+    head = head_results.with_run(suites=rules.suites).run
     if base is None or base_results is None:
         return Measurement(
             head=head, comparisons=[comparison], problems=head_results.problems
@@ -254,8 +254,7 @@ def _base_to_compare(
         }
         return replace(graded_trial, key=key, grades=grades)
 
-    return replace(
-        run,
+    base = base.with_run(
         suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
@@ -264,7 +263,8 @@ def _base_to_compare(
             (names.get(suite, suite), case): fingerprint
             for (suite, case), fingerprint in run.fingerprints.items()
         },
-    ), list(notes)
+    )
+    return base.run, list(notes)
 
 
 def _changed_criteria(

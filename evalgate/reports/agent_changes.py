@@ -92,14 +92,12 @@ def changes_of(report: Report) -> tuple[AgentChange, ...]:
     )
 
 
-def is_same(report: Report) -> bool:
-    """True if all agents are fully known on both sides and equal."""
-    if report.base is None or changes_of(report):
+def is_known(report: Report) -> bool:
+    """True if all agents are fully known on both sides."""
+    if report.base is None:
         return False
-    description_pairs = list(pairs(report.run, report.base))
-    return bool(description_pairs) and all(
-        side.agents and side.packages and side.files for pair in description_pairs for side in pair
-    )
+    sides = [side for pair in pairs(report.run, report.base) for side in pair]
+    return bool(sides) and all(side.agents and side.packages and side.files for side in sides)
 
 
 def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -> str:

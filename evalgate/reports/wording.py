@@ -23,10 +23,8 @@ from evalgate.model import (
     GateVerdict,
     Lack,
     Policy,
-    Reason,
     Report,
     Run,
-    Score,
     SuiteVerdict,
     ThresholdRule,
     Verdict,
@@ -40,7 +38,6 @@ from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
-CAUSE_LIMIT = 320
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
@@ -127,7 +124,15 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
         ),
         limit=3,
     )
-    origins = _origin_counts(verdict, deciding_cases.failed)
+    # empty without a base
+    counts = Counter(
+        verdict.origins[case.key] for case in deciding_cases.failed if case.key in verdict.origins
+    )
+    origins = words.listed(
+        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+        for origin in FailureOrigin
+        if counts[origin]
+    )
     note = _compared_note(suites, run)
     broken_files = _broken_files(suites, run)
     match kind:
@@ -187,42 +192,19 @@ class _DecidingCases:
         """`noun`: the word for one of them."""
         self.cases = cases
         self.noun = noun
-
-    @property
-    def passed(self) -> int:
-        return sum(case.kind is VerdictKind.PASS for case in self.cases)
-
-    @property
-    def flaky(self) -> int:
-        return sum(case.is_flaky for case in self.cases)
-
-    @property
-    def failed(self) -> list[CaseVerdict]:
-        return [case for case in self.cases if case.kind is VerdictKind.FAIL and not case.is_flaky]
-
-    @property
-    def unmeasured(self) -> int:
-        return sum(
-            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in self.cases
+        self.passed = sum(case.kind is VerdictKind.PASS for case in cases)
+        self.flaky = sum(case.is_flaky for case in cases)
+        self.failed = [
+            case for case in cases if case.kind is VerdictKind.FAIL and not case.is_flaky
+        ]
+        self.unmeasured = sum(
+            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in cases
         )
-
-    @property
-    def doubtful(self) -> int:
-        return sum(case.doubtful for case in self.cases)
+        self.doubtful = sum(case.doubtful for case in cases)
 
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
         return words.share_of(count, len(self.cases), self.noun)
-
-
-def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
-    """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
-    counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
-    return words.listed(
-        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
-        for origin in FailureOrigin
-        if counts[origin]
-    )
 
 
 def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
@@ -254,10 +236,6 @@ class _Regression:
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
         return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
-
-    @property
-    def compared_cases(self) -> int:
-        return max(row.cases.compared for row in self.rows)
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
@@ -314,10 +292,6 @@ class _Regression:
         assert self.comparison.base is not None
         return self.run.tokens_beside(self.comparison.base)
 
-    @property
-    def run_cases(self) -> int:
-        return len({trial.key.case for trial in self.run.trials})
-
 
 def _drop(row: CriterionComparison) -> float:
     """The drop in units of the tolerated drop."""
@@ -346,52 +320,6 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
             plain.bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
-    )
-
-
-UNSCORED = frozenset(
-    {
-        Reason.JUDGE_UNAVAILABLE,
-        Reason.JUDGE_NOT_RECORDED,
-        Reason.JUDGE_UNREADABLE,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CRITERION_FAILED,
-    }
-)
-"""Reasons for which a criterion lacks a score that it should have."""
-
-
-def passed_unscored(report: Report) -> str:
-    """A sentence on cases that pass, as in ADK, although a criterion has no score or a partial one,
-    and the reason of the first; "" without any."""
-    passed_cases = {
-        case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
-    }
-    unscored_gaps = [
-        (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
-        for key, case in passed_cases.items()
-        for verdict in case.criteria
-        if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
-    ]
-    partial_gaps = [
-        (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
-        for trial in report.run.trials
-        for name, grade in trial.grades.items()
-        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
-    ]
-    return " ".join(
-        phrase(
-            "passed_unscored",
-            len({key for key, _, _ in gaps}),
-            len(passed_cases),
-            gaps is partial_gaps,
-            words.listed(
-                dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
-            ),
-            plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
-        )
-        for gaps in (unscored_gaps, partial_gaps)
-        if gaps
     )
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from evalgate import __version__, agents
 from evalgate.agents.base import Agent
 from evalgate.comparison import pairing
 from evalgate.comparison.purse import Rerun
-from evalgate.config.context import Watcher
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
@@ -400,20 +399,21 @@ class Session:
 
     Add all sides before the first run. Trials and grades in a side's journal are not run or asked
     again. When `stop` is set (Ctrl-C), running trials end and the Runs are incomplete. When the
-    budget is spent, no further trial begins and the Runs are truncated."""
+    budget is spent, no further trial begins and the Runs are truncated. `folder`: that of the
+    settings, in its repository; see `Run.root`."""
 
     def __init__(
         self,
         settings: Settings,
         *,
-        watcher: Watcher,
-        moment: datetime,
+        context: Context,
         panel: VotingPanel | None,
         limiters: RateLimiters,
+        folder: str | None = None,
         part: PlanPart | None = None,
     ) -> None:
         self.settings = settings
-        self.watcher = watcher
+        self.watcher = context.audience.watcher
         self.stop = threading.Event()
         self.budget = Budget(
             settings.budget if part is None else budget.share_of(settings.budget, part)
@@ -428,11 +428,12 @@ class Session:
         self.runner = TrialRunner(
             retries=settings.retries,
             stop=self.stop,
-            say_once=cache(watcher.say),
+            say_once=cache(self.watcher.say),
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
-        self._now = moment
+        self._context = context
+        self._folder = folder
         self._started = time.monotonic()
         self._repeats = 0
         self.confirming = 0  # the number of runs that the budget reserves after a failure
@@ -552,7 +553,7 @@ class Session:
             confirmations=tuple(graded[key] for key in sorted(graded) if not key.is_first),
             truncated=self.budget.truncated,
             seed=self.settings.seed,
-            started_at=self._now.isoformat(timespec="seconds"),
+            started_at=self._context.moment.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._started,
             complete=not self._cut_off,
             commit=side.checkout.commit,
@@ -568,6 +569,8 @@ class Session:
             models=frozenset(side.models),
             descriptions=side.descriptions(),
             part=side.checkout.part,
+            root=self._folder,
+            workflow_run=self._context.workflow_run,
         )
 
     def _carry_out(

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from evalgate import config
 from evalgate.agents import toolbox
 from evalgate.config import Decider, Door, Heading, Trait, load
-from evalgate.config.context import Watcher
+from evalgate.config.context import Context
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule
 from evalgate.config.settings import OF_AGENTS, Settings, input_name
 from evalgate.config.variables import AgentVariables
@@ -210,9 +210,11 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     suites = project.prepare(settings, environ={}).suites
     services: dict[str, Any] = {
         "limiters": judges.limiters_of(settings),
-        "moment": datetime(2026, 1, 1, tzinfo=UTC),
+        "context": Context(
+            environ={}, cache=settings.root, moment=datetime(2026, 1, 1, tzinfo=UTC)
+        ),
     }
-    session = Session(settings, watcher=Watcher(), panel=None, **services)
+    session = Session(settings, panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)
     inputs: Any = None  # nothing is run
     checkout = Checkout(root=settings.root, suites=suites)

@@ -418,7 +418,7 @@ def _read_shown(data: bytes) -> None:
         shown.encode()
     plain.ends(text, most_lines=20, limit=5000), plain.wrap(text, 80), plain.columns(text)
     diff.compare(text[:4000], text[2000:6000])
-    commands.disarm(text), commands.render_command("error", text, file=text)
+    plain.disarm(text), commands.render_command("error", text, file=text)
     base.JudgeSetting(model="m").failure(base.JudgeFailureKind.MALFORMED, detail=text)
 
 

@@ -136,6 +136,7 @@ class _ModuleReader:
         self._constants = agent_source.constants_of(module)
         self._needs: set[str] = set()
         self._tested: set[str] = set()
+        self._sets: dict[str, str] = {}
 
     def read(self) -> None:
         """Add the facts of the module to the source."""
@@ -153,6 +154,12 @@ class _ModuleReader:
                 self._models_in(value, name)
             pending += _below(node, is_optional=is_optional)
         self._source.needs |= self._needs - self._tested
+        # a module that sets what it reads only passes it on, or asks a person for it
+        self._source.sets |= {
+            name: text
+            for name, text in self._sets.items()
+            if text or name not in self._needs | self._tested
+        }
 
     def _look(self, node: ast.AST, *, is_optional: bool) -> None:
         match node:
@@ -163,9 +170,7 @@ class _ModuleReader:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
-                        self._source.sets |= dict.fromkeys(
-                            self._key(target.slice), text_of(value) or ""
-                        )
+                        self._sets |= dict.fromkeys(self._key(target.slice), text_of(value) or "")
             case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
                 self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
             case ast.Call():
@@ -197,7 +202,7 @@ class _ModuleReader:
         default = arguments[1] if len(arguments) > 1 else default
         key = self._key(arguments[0])
         if function_name == f"{_ENVIRON}.setdefault":
-            self._source.sets |= dict.fromkeys(key, text_of(default) or "")
+            self._sets |= dict.fromkeys(key, text_of(default) or "")
         elif not is_optional:
             is_none = isinstance(default, ast.Constant) and default.value is None
             self._needs |= {name for name in key if is_none or _lacks(default, name)}

@@ -35,7 +35,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.model.calibration import SCHEMA_VERSION
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import plain, words
 from evalgate.values import JsonObject, grouped
 from .labels import LabelledVerdict
 
@@ -381,7 +381,7 @@ def render(calibration: Calibration, *, notes: Iterable[str] = ()) -> str:
         *(f"note: {note}" for note in notes),
         *(line for criterion in calibration.criteria for line in _example_lines(criterion)),
     ]
-    return workflow_commands.disarm("\n".join(lines)) + "\n"
+    return plain.disarm("\n".join(lines)) + "\n"
 
 
 def _example_lines(criterion: CriterionCalibration) -> Iterator[str]:

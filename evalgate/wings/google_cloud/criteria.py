@@ -226,17 +226,17 @@ class ServiceOptions(VertexOptions):
 
 
 def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
-    """The mean of the samples' scores of the whole run. If the case lacks a key of the prompt,
-    there is no score."""
+    """The mean of the samples' scores of the whole run, in which a missing answer is an empty one.
+    If the case lacks a key of the prompt, there is no score."""
     options = ask.options
     assert isinstance(options, PromptOptions)
     template = options.prompt_template
-    instance = datasets.instance_json(view, needs_prompt=True)
+    instance = {"response": "", **datasets.instance_json(view, needs_prompt=True)}
     names = list(dict.fromkeys(PLACEHOLDER.findall(template)))
     names = names or list(instance if options.whole_case else ())
-    missing_names = [name for name in names if name not in instance]
-    if missing_names:
-        return not_evaluated(Reason.REFERENCE_MISSING, "prompt_key_missing", missing_names[0])
+    for name in names:
+        if name not in instance:
+            return not_evaluated(Reason.REFERENCE_MISSING, "prompt_key_missing", name)
     question = prompting.build_question(
         rules=_METRIC_RULES + PLACEHOLDER.sub(r"(see the piece \1)", template),
         reply=_METRIC_REPLY,
