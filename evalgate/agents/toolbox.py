@@ -85,23 +85,12 @@ def args_text(args: Json) -> str:
 
 def matches(recorded: Any, actual: Any) -> bool:
     """True if two values are equal. `***` in a recorded text matches any removed text."""
+    return json_match.includes(actual, recorded, is_equal=_is_same, subset=False)
+
+
+def _is_same(actual: Any, recorded: Any) -> bool:
     if isinstance(recorded, str) and REDACTED in recorded:
         return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
-    if isinstance(recorded, Mapping):
-        return (
-            isinstance(actual, Mapping)
-            and recorded.keys() == actual.keys()
-            and all(matches(member, actual[key]) for key, member in recorded.items())
-        )
-    if isinstance(recorded, list | tuple):
-        return (
-            isinstance(actual, list | tuple)
-            and len(recorded) == len(actual)
-            and all(
-                matches(recorded_member, member)
-                for recorded_member, member in zip(recorded, actual, strict=True)
-            )
-        )
     # as arguments, so that 2 equals 2.0
     return args_text({"": recorded}) == args_text({"": actual})
 
@@ -694,8 +683,23 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     root = settings.root
+    problems: list[Problem] = []
     if mode is ToolMode.LIVE:
-        return _mocking_problems(suites)
+        # tools that a suite mocks would run if they cannot be intercepted
+        for suite in suites:
+            mocking_cases = (
+                case
+                for case in suite.cases
+                if any(setup.mocks or setup.fakes for setup in case.setups)
+            )
+            driver = suite.agent.driver
+            case = next(mocking_cases, None)
+            if case is not None and _tools_of(driver) is DriverTools.UNSEEN:
+                message = f"case `{case.case_id}` mocks tools, and evalgate cannot intercept those of the driver `{driver}`"
+                hint = "Run it with another driver, remove the mocks, or exclude the file."
+                place = case.place or Place(suite.key)
+                problems.append(errors.error("tools-unseen", message, place, hint))
+        return problems
     refusals = [
         errors.error("tools-place", f"`tools`: `{name[:200]}` {reason}")
         for name in dict.fromkeys((rule.cassettes, rule.mocks))
@@ -703,7 +707,7 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     ]
     if refusals:
         return refusals
-    problems = _driver_problems(mode, suites)
+    problems += _driver_problems(mode, suites)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(
@@ -757,26 +761,6 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
     if checkout != settings.root and mode is ToolMode.REPLAY:
         checksum += digest(checkout, [rule.cassettes])
     return f"+{mode}-{checksum}"
-
-
-def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
-    """A problem for each suite that mocks tools of an agent whose tools cannot be intercepted: they
-    would run."""
-    problems = []
-    for suite in suites:
-        mocking_cases = [
-            case for case in suite.cases if any(setup.mocks or setup.fakes for setup in case.setups)
-        ]
-        if mocking_cases and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
-            name = mocking_cases[0].case_id
-            message = f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
-            hint = "Run it with another driver, remove the mocks, or exclude the file."
-            problems.append(
-                errors.error(
-                    "tools-unseen", message, mocking_cases[0].place or Place(suite.key), hint
-                )
-            )
-    return problems
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:

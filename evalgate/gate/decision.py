@@ -20,7 +20,6 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import Place, Problem
 from evalgate.formats import FORMATS
-from evalgate.github import events
 from evalgate.model import (
     Book,
     CaseKey,
@@ -63,13 +62,6 @@ def decide(
     and the base's is stricter."""
     settings = rules.settings
     head = measurement.head
-    links = context.trigger.links
-    head = replace(
-        head,
-        commit=head.commit or links.commit,
-        root=events.root_of(settings.root, links),
-        workflow_run=context.workflow_run,
-    )
     decisions = [
         _by_book(head, book, comparison, sides)
         for book, (comparison, sides) in zip(
@@ -91,6 +83,12 @@ def decide(
         *lacking,
         *([reports_edits.problem(edits)] if edits.decide and not verdict.blocks else []),
     )
+    display = Display(
+        version=__version__,
+        links=context.trigger.links,
+        reproduce=context.audience.reproduce,
+        channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
+    )
     return Report(
         run=rules.books[number].applied(head),
         verdict=verdict,
@@ -100,24 +98,20 @@ def decide(
         # once each: parts repeat them
         problems=tuple(dict.fromkeys(problems)),
         facts=_facts(settings, head, history),
-        display=Display(
-            version=__version__,
-            links=links,
-            reproduce=context.audience.reproduce,
-            channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
-        ),
+        display=display,
     )
 
 
 def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
+    """What the report knows beyond this run: its history, and the judges with their
+    calibrations."""
     suites = head.suites
     rows = FORMATS.values()
+    uses = (use for suite in suites for use in suite.criteria)
     return KnownFacts(
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
-        criterion_judges=()
-        if settings.skip_judged
-        else criterion_judges(use for suite in suites for use in suite.criteria),
+        criterion_judges=() if settings.skip_judged else criterion_judges(uses),
         judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
     )
 
@@ -263,7 +257,7 @@ def _results(
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
     """results.json; and the base's run in its own file, with its threshold verdict."""
     if outcomes:
-        causes = view.view_of(report).causes
+        causes = view.causes_of(view.view_of(report).cases)
         texts = results_file.render_results(report, outcomes=outcomes[0], causes=causes)
         yield "results", RESULTS, texts
     if base is not None and len(outcomes) > 1:
@@ -275,7 +269,7 @@ def _results(
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = wording.with_reasons(verdict, base, None, report.policy)
         base_report = Report(
-            run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
+            run=base,
             verdict=verdict,
             policy=report.policy,
             display=Display(version=report.display.version),

@@ -84,8 +84,8 @@ def _case_remark(case: CaseView, links: Links) -> Remark:
         lines = [case.unmeasured_reason, case.output]
     return Remark(
         level=Severity.WARNING if is_warning or not _has_failed(case) else Severity.ERROR,
-        file=links.place(case.file),
-        line=case.line,
+        file=links.place(case.place.file),
+        line=case.place.line,
         title=phrase("remark_title", case.word, plain.label(case.case_id, TITLE_LIMIT)),
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )

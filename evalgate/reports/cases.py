@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from evalgate.comparison import pairing, threshold
+from evalgate.errors import Place
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -41,7 +42,6 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
 """The phrase for why a suite with such a case passes."""
 FAILED_LABELS = frozenset({*labels.FAILURES, *labels.UNSTABLE})
 
-NAME_WIDTH = 60
 WHY_LIMIT = 600
 DETAIL_LIMIT = 20_000
 
@@ -56,12 +56,14 @@ KINDS: Mapping[Change, VerdictKind] = {
 """The verdict whose sign and color a change has."""
 
 
-MARKS: Mapping[VerdictKind, str] = {
+MARKS: Mapping[VerdictKind | None, str] = {
+    None: "\N{HEAVY MINUS SIGN}",
     VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
     VerdictKind.FAIL: "\N{CROSS MARK}",
     VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
     VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
 }
+"""Signs that are readable without color; None: a gate with nothing to compare."""
 
 
 NON_BLOCKING = "\N{LARGE YELLOW CIRCLE}"
@@ -136,7 +138,7 @@ class CaseView:
     @property
     def mark(self) -> str:
         """Its sign: a failure that does not block has one of its own."""
-        return NON_BLOCKING if self.is_allowed_failure else kind_mark(self.kind)
+        return NON_BLOCKING if self.is_allowed_failure else MARKS[self.kind]
 
     @property
     def group(self) -> str:
@@ -155,24 +157,10 @@ class CaseView:
         return self.verdict.case_id
 
     @property
-    def file(self) -> str:
-        """The file with the case."""
-        return self.eval_case.place.file if self.eval_case.place else self.suite.key
-
-    @property
-    def line(self) -> int | None:
-        """The line of that file, from 1."""
-        return self.eval_case.place.line if self.eval_case.place else None
-
-    @property
-    def place(self) -> str:
+    def place(self) -> Place:
         """File and line."""
-        return self.file if self.line is None else f"{self.file}:{self.line}"
-
-    @property
-    def is_simulated(self) -> bool:
-        """True if a simulated user speaks."""
-        return self.eval_case.scenario is not None
+        place = self.eval_case.place
+        return Place(place.file, place.line) if place else Place(self.suite.key)
 
     @property
     def failing(self) -> tuple[CriterionVerdict, ...]:
@@ -274,8 +262,23 @@ class CaseView:
     @property
     def failure_origin(self) -> str:
         """The origin of the failure, and why it does not decide, if so; "" without a base."""
-        origin = failure_origin(self.label, self.compared)
-        reruns = None if self.compared is None else self.compared.reruns
+        label, compared = self.label, self.compared
+        if label not in FAILED_LABELS:
+            return self.allowed or ""
+        origin = phrase("failure_label", label)
+        if compared is not None and label is not CaseLabel.LISTED:
+            base = compared.base
+            if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
+                status = phrase("unpaired_case", compared.status)
+                names_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
+                origin = f"{status}, {origin}" if names_both else status
+            elif (
+                label is CaseLabel.NEW
+                and compared.newly
+                and not (base and base.kind is VerdictKind.PASS)
+            ):
+                origin = phrase("newly_failing")
+        reruns = None if compared is None else compared.reruns
         if origin and reruns is not None and reruns.runs:
             origin += f", {phrase('reruns', reruns)}"
         if origin and (self.allowed == "" or self.verdict.listing):
@@ -310,11 +313,6 @@ class CaseView:
                 if len(outcomes) > 1:
                     verdicts.append(verdict)
         return tuple(verdicts)
-
-
-def kind_mark(kind: VerdictKind | None) -> str:
-    """A sign that is readable without color; a gate with nothing to compare has its own."""
-    return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
 
 
 def stored_word(kind: VerdictKind, label: CaseLabel | None) -> str:
@@ -438,25 +436,6 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     return reasons
 
 
-def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
-    """The origin of a case's failure; "" if it does not fail or there is no base."""
-    if label not in FAILED_LABELS:
-        return ""
-    origin = phrase("failure_label", label)
-    if label is CaseLabel.LISTED or compared is None:
-        return origin
-    if compared.status in (CaseStatus.NEW, CaseStatus.CHANGED):
-        status = phrase("unpaired_case", compared.status)
-        names_both = label in (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
-        return f"{status}, {origin}" if names_both else status
-    base_passes = compared.base is not None and compared.base.kind is VerdictKind.PASS
-    return (
-        phrase("newly_failing")
-        if label is CaseLabel.NEW and compared.newly and not base_passes
-        else origin
-    )
-
-
 def evidence(row: CriterionComparison) -> str:
     """`43 : 1`: the worth of bets on this criterion alone, which start at 1; `-` if they lost, or
     nothing may be claimed."""
@@ -513,14 +492,10 @@ def certainty(report: Report) -> str:
     book = comparison.book
     broken_keys = book.certainly_broken if book.is_worse else ()
     edits = report.edits
-    sentence = phrase("bets", book, _quoted_names(broken_keys), bool(edits.rules()), edits.by_base)
+    sentence = phrase("bets", book, broken_keys, bool(edits.rules()), edits.by_base)
     power = comparison.power
     if book.is_worse or power is None or not power.caught:
         return sentence
     (_, share), *levels = power.caught
     next_level = next((level for level in levels if level[1] > share), None)
-    return f"{sentence} {phrase('power', power, share, next_level, _quoted_names(power.unseen))}"
-
-
-def _quoted_names(keys: Iterable[CaseKey]) -> list[str]:
-    return [plain.quoted(case_id, NAME_WIDTH) for _, case_id in keys]
+    return f"{sentence} {phrase('power', power, share, next_level)}"

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from evalgate.model import FailureCause, Finding, ToolCall, VerdictKind, call_diff
+from evalgate.model import Finding, ToolCall, call_diff
 from evalgate.model.call_diff import CallPair
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
-from evalgate.values import grouped
 from . import turns
 from .cases import CaseView
 from .phrases import phrase
@@ -36,21 +35,6 @@ STATUSES = (
     CaseLabel.PASSED,
 )
 """The labels of cases, in the order in which reports show them."""
-
-
-@lru_cache(maxsize=1)  # several renderers ask for those of the same view
-def causes_of(case_views: tuple[CaseView, ...]) -> tuple[FailureCause, ...]:
-    """The causes of all cases that do not pass: new ones first, then the most frequent."""
-    groups = grouped(
-        ((case.label, cause(case)), case.key)
-        for case in case_views
-        if case.kind is not VerdictKind.PASS
-    )
-    order = sorted(groups.items(), key=lambda group: (STATUSES.index(group[0][0]), -len(group[1])))
-    return tuple(
-        FailureCause(cause=text, status=phrase("label_word", label), cases=tuple(keys))
-        for (label, text), keys in order
-    )
 
 
 @lru_cache(maxsize=4096)  # views are equal only to themselves

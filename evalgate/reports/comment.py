@@ -91,7 +91,7 @@ def render_summary(report: Report) -> str:
     comparison_parts = (
         [
             _draw("compared", report, 200),
-            _draw("fixed", v),
+            _draw("fixed", v.counts["fixed"], v),
             _draw("excluded", v.comparison),
         ]
         if v.comparison is not None
@@ -100,15 +100,15 @@ def render_summary(report: Report) -> str:
     top_parts = [
         _draw("verdict", v),
         _rules(report, room=SUMMARY_EDITS_ROOM),
-        _draw("notices", v),
+        _draw("notices", [*wording.notices(report, v.cases)]),
         _draw("counted", v),
         _draw("measured", v),
-        _draw("agent_changed", v),
-        _draw("causes", v, 200),
+        _draw("agent_changed", agent_changes.changes_of(report)),
+        _draw("causes", v.shared_causes, 200),
         *comparison_parts,
-        _draw("broken", v, 50),
+        _draw("broken", v.broken, report, 50),
         _draw("criteria", v.criteria, 200),
-        _draw("trend_table", report.facts.trends, 50) if report.facts.trends else "",
+        _draw("trend_table", report.facts.trends, 50),
     ]
     room = (
         (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT
@@ -116,12 +116,11 @@ def render_summary(report: Report) -> str:
         - SUMMARY_FALLS_ROOM
     )
     table = _table(v, room=int(room * TABLE_SHARE))
-    environment = _draw("environment", v)
     bottom_parts = [
         _mixed(v, limit=100),
-        _draw("judges", report.run.judges, 100) if report.run.judges else "",
+        _draw("judges", report.run.judges, 100),
         _draw("problems", report, 50),
-        _draw("fold", phrase("environment_title"), environment) if environment else "",
+        _draw("fold", _draw("environment", v), phrase("environment_title")),
         _draw("footer", v),
     ]
     room -= markdown.length(table) + sum(map(markdown.length, bottom_parts))
@@ -137,10 +136,12 @@ def render_summary(report: Report) -> str:
 
 
 def _rules(report: Report, *, room: int) -> str:
+    if not (report.edits.edits or report.edits.by_base):
+        return ""
     edit_summary = edits.summarize(
         report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n")
     )
-    return _draw("rules", edit_summary, report.edits.by_base)
+    return _draw("rules", report.edits, edit_summary)
 
 
 def _mark(text: str) -> str:
@@ -151,11 +152,12 @@ def _cases(v: View, *, room: int) -> str:
     """The groups of cases that did not pass, except open cases. Each later group takes at most its
     share of the room; the first group gets the remaining room and leaves what it does not need."""
     share = int(room * LATER_SHARE)
-    sections = dict.fromkeys(GROUPS, "")
-    for group in list(GROUPS)[1:]:
+    groups = [group for group in GROUPS if group in v.by_group]
+    sections = dict.fromkeys(groups, "")
+    for group in groups[1:]:
         sections[group] = _fold_group(group, v, room=share)
     remaining_room = room - sum(map(markdown.length, sections.values()))
-    for group in GROUPS:
+    for group in groups:
         remaining_room += markdown.length(sections[group])
         sections[group] = _fold_group(group, v, room=remaining_room)
         remaining_room -= markdown.length(sections[group])
@@ -163,14 +165,14 @@ def _cases(v: View, *, room: int) -> str:
 
 
 def _fold_group(group: str, v: View, *, room: int) -> str:
-    group_cases = v.by_group.get(group, ())
+    group_cases = v.by_group[group]
     open_cases = set(_open_cases(v))
     case_views = [case for case in group_cases if case not in open_cases]
     if not case_views:
         return ""
     is_more = len(case_views) < len(group_cases)
     text = _section(group, v, case_views, room=room - 2 * FOLD_ROOM, most=GROUPS[group])
-    return _draw("fold", _draw("heading", group, len(case_views), is_more), text)
+    return _draw("fold", text, _draw("heading", group, len(case_views), is_more))
 
 
 def _section(
@@ -183,7 +185,7 @@ def _section(
         case_views = reports_cases.worst_first(case_views)
     *groups, single_cases = _by_reason(case_views) if group == "not_measured" else [case_views]
     items: list[Item] = [
-        (_draw("group_line", case_group), partial(_draw, "group", v, case_group))
+        (_draw("group_line", case_group), partial(_draw, "group", case_group, v))
         for case_group in groups
     ]
     items += [
@@ -191,8 +193,8 @@ def _section(
     ]
     full, lines, dropped = markdown.fill(items, room=room - 300, most=most_cases)
     is_folded = bool(full) and len(lines) >= FOLD_FROM
-    list_text = _draw("lines", lines, is_folded) if lines else ""
-    remainder = _draw("left_out", v, dropped, most is SUMMARY_MOST) if dropped else ""
+    list_text = _draw("lines", lines, is_folded)
+    remainder = _draw("left_out", dropped, v, most is SUMMARY_MOST)
     return _join_parts((*full, list_text, remainder))
 
 
@@ -228,7 +230,7 @@ def _falls(v: View, *, room: int, criteria: int) -> str:
         parts += [heading, *full, "\n".join(lines)]
     if len(falls) > criteria:
         parts.append(_draw("more_criteria", len(falls) - criteria))
-    return _draw("falls", len(falls), _join_parts(parts)) if falls else ""
+    return _draw("falls", len(falls), _join_parts(parts))
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -237,9 +239,11 @@ def _line(v: View, case: CaseView) -> str:
     return _draw("case_line", v, case)
 
 
-def _draw(name: str, *arguments: object, **options: object) -> str:
-    """The text of a macro."""
-    return markdown.tidy(getattr(_macros(), name)(*arguments, **options))
+def _draw(name: str, subject: object, *arguments: object, **options: object) -> str:
+    """The text of a macro; "" for an empty list, the number 0 or an empty text."""
+    if not subject:
+        return ""
+    return markdown.tidy(getattr(_macros(), name)(subject, *arguments, **options))
 
 
 def _mixed(v: View, *, limit: int) -> str:
@@ -247,8 +251,6 @@ def _mixed(v: View, *, limit: int) -> str:
 
 
 def _table(v: View, *, room: int) -> str:
-    if not v.cases:
-        return ""
     has_suites = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
@@ -257,7 +259,7 @@ def _table(v: View, *, room: int) -> str:
         if room < 0:
             break
         rows.append(row)
-    return _draw("all_cases", rows, len(v.cases), has_suites)
+    return _draw("all_cases", len(v.cases), rows, has_suites)
 
 
 def _join_parts(parts: Iterable[str]) -> str:
@@ -290,7 +292,7 @@ def render_head(report: Report) -> str:
 def render_failure(reason: str, problems: Sequence[Problem]) -> str:
     """The text in place of a report: why there is no verdict. `problems`: the errors that stopped
     the run."""
-    return _draw("failure", plain.one_line(reason), problems, PROBLEMS)
+    return _draw("failure", PROBLEMS, plain.one_line(reason), problems)
 
 
 def render_body(report: Report) -> str:
@@ -308,8 +310,8 @@ def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> str:
         *(part for part in parts if not part.room),
     ):
         text = part.draw(v, min(part.room or room, room) - FOLD_ROOM)
-        if part.title and text:
-            text = _draw("fold", phrase(part.title), text)
+        if part.title:
+            text = _draw("fold", text, phrase(part.title))
         (texts[part],) = markdown.keep([text], room=min(part.room or room, room)) or ("",)
         room -= markdown.length(texts[part]) + 2
     return _join_parts(texts.values())
@@ -318,11 +320,9 @@ def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> str:
 def _difference(v: View) -> str:
     """The worst failed case, open; without one, a case without an outcome."""
     case_views = _open_cases(v)
-    if not case_views:
-        return ""
-    if len(case_views) > 1:
-        return _draw("group", v, case_views, is_open=True)
-    return _draw("case", v, case_views[0], 1, is_open=True)
+    if len(case_views) == 1:
+        return _draw("case", v, case_views[0], 1, is_open=True)
+    return _draw("group", case_views, v, is_open=True)
 
 
 @functools.lru_cache(maxsize=1)  # views are equal only to themselves
@@ -354,21 +354,16 @@ def _evidence(v: View, room: int) -> str:
     """The criteria on both sides, what changed in the agent, which cases moved."""
     parts = [
         _draw("measured", v),
-        _draw("agent_changed", v),
+        _draw("agent_changed", agent_changes.changes_of(v.report)),
         _draw("compared", v.report, CRITERIA)
         if v.report.compared.criteria
         else _draw("criteria", v.criteria, CRITERIA),
         _falls(v, room=FALLS_ROOM, criteria=FALLS),
     ]
     if v.comparison is not None:
-        parts += [_draw("fixed", v), _draw("excluded", v.comparison)]
+        parts += [_draw("fixed", v.counts["fixed"], v), _draw("excluded", v.comparison)]
     parts.append(_mixed(v, limit=MIXED))
     return _join_parts(markdown.keep(parts, room=room))
-
-
-def _macro(name: str, *arguments: object) -> Callable[[View, int], str]:
-    """What draws a macro of the view, whatever the room."""
-    return lambda v, _: _draw(name, v, *arguments)
 
 
 @functools.cache
@@ -377,22 +372,25 @@ def _macros() -> Any:
 
 
 HEAD = (
-    Part(draw=_macro("verdict"), room=8_000),
-    Part(draw=_macro("counted")),
-    Part(draw=_macro("causes", CAUSES)),
-    Part(draw=_macro("notices"), room=6_000),
+    Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
+    Part(draw=lambda v, _: _draw("counted", v)),
+    Part(draw=lambda v, _: _draw("causes", v.shared_causes, CAUSES)),
+    Part(draw=lambda v, _: _draw("notices", [*wording.notices(v.report, v.cases)]), room=6_000),
 )
 """The parts that check runs and short comments have as well."""
 BODY = (
     Part(draw=lambda v, _: _difference(v), room=6_000),
-    Part(draw=_macro("commands")),
+    Part(draw=lambda v, _: _draw("commands", wording.commands(v.report, v.cases))),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
-    Part(draw=lambda v, _: _draw("broken", v, PROBLEMS, not _open_cases(v)), room=8_000),
+    Part(
+        draw=lambda v, _: _draw("broken", v.broken, v.report, PROBLEMS, not _open_cases(v)),
+        room=8_000,
+    ),
     Part(draw=lambda v, room: _rules(v.report, room=room), room=EDITS_ROOM),
     Part(draw=_evidence, room=16_000, title="evidence_title"),
     Part(draw=lambda v, _: _draw("problems", v.report, PROBLEMS), room=10_000),
-    Part(draw=_macro("environment"), title="environment_title"),
-    Part(draw=_macro("footer")),
+    Part(draw=lambda v, _: _draw("environment", v), title="environment_title"),
+    Part(draw=lambda v, _: _draw("footer", v)),
 )
 """The parts below the top, in order. Cases, relaxed rules, notices and remarks fold themselves:
 their titles are counts."""

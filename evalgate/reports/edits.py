@@ -37,14 +37,9 @@ def rules(edits: Edits, *, mark: Mark = str) -> str:
     return words.listed(dict.fromkeys(_change(edit, mark) for edit in edits.rules()), limit=NAMED)
 
 
-def summarize(
-    edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
-) -> JsonObject | None:
+def summarize(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]) -> JsonObject:
     """For templates: the `lines` that fit, all edits `counted` in words, and the number of
-    `remaining` lines. Rules first, then files, then the cases of each file in a line; None without
-    edits."""
-    if not edits.edits:
-        return None
+    `remaining` lines. Rules first, then files, then the cases of each file in a line."""
     lines: list[str] = []
     all_lines = [*_lines(edits.edits, mark)]
     for line in all_lines:

@@ -62,8 +62,12 @@ def _render_page(
     """The page and its Content-Security-Policy."""
     policy = templates.html_policy(style=style, script=script, connects=connects)
     v = view.view_of(report)
-    edit_summary = edits.summarize(
-        report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
+    edit_summary = (
+        edits.summarize(
+            report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len
+        )
+        if report.edits.edits
+        else {}
     )
     packed_parts = map(Safe, page_data.pack_cases(v, room=LIMIT))  # base64
     page = _page().page(v, packed_parts, edit_summary, style, script, policy)

@@ -219,7 +219,7 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 def _body(case: CaseView) -> str:
     notable_turns = turns.conversation_of(case).notable
     lines = [
-        case.place,
+        str(case.place),
         phrase("cause", causes.cause(case)),
         *(line for turn in notable_turns for line in _turn_lines(turn)),
     ]

@@ -10,21 +10,17 @@ from statistics import fmean
 
 from evalgate.model import (
     CaseStatus,
-    Change,
     CriterionComparison,
     GradedTrial,
     Score,
     VerdictKind,
     turn_score,
 )
-from evalgate.text import plain, words
 from .cases import CaseView
-from .phrases import phrase
 from .turns import Turn
 from .view import View
 
 DUST = 1e-9
-NAME_WIDTH = 60
 NOTABLE = 0.1
 """The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
 never less than what the policy tolerates of the mean. On an open scale (tokens, seconds), the
@@ -48,19 +44,13 @@ class CaseFall:
         """How much worse head is."""
         return self.head - self.base if self.row.rule.lower_is_better else self.base - self.head
 
-    @property
-    def text(self) -> str:
-        """`1.00 → 0.00`, and in which turn."""
-        base, head, _ = words.compared(self.base, self.head)
-        return phrase("moved", base, head, self.turn)
-
     @cached_property
     def turn(self) -> Turn | None:
         """The turn that fell furthest, else the first that differs, in the two runs of one number
         that differ most: base's as expected, head's as actual. None if a conversation is missing,
         or a simulated user led it."""
         case = self.case
-        if case.is_simulated or case.base is None:
+        if case.eval_case.scenario or case.base is None:
             return None
         sign = -1.0 if self.row.rule.lower_is_better else 1.0
         base_scores = {trial.key: _score(trial, self.row.name) for trial in case.base.trials}
@@ -75,23 +65,18 @@ class CaseFall:
         head, base, key = min(pairs, key=lambda pair: sign * (pair[0].value - pair[1].value))
         head_turns, base_turns = (side.turns(key) or () for side in (case.head, case.base))
 
-        def rank(turn: Turn) -> tuple[float, bool]:
-            head_part, base_part = (turn_score(score, turn.number - 1) for score in (head, base))
+        shown_turn = None
+        largest: tuple[float, bool] | None = None
+        for index, pair in enumerate(zip(head_turns, base_turns, strict=False)):
+            turn = Turn(number=index + 1, of=len(head_turns), expected=pair[1], actual=pair[0])
+            head_part, base_part = (turn_score(score, index) for score in (head, base))
             if head_part is None or base_part is None:
                 head_part = base_part = 0.0
             is_different = turn.calls_differ or turn.expected_answer != turn.actual_answer
-            return sign * (base_part - head_part), is_different
-
-        return max(
-            (
-                Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
-                for number, (head_turn, base_turn) in enumerate(
-                    zip(head_turns, base_turns, strict=False), start=1
-                )
-            ),
-            key=rank,
-            default=None,
-        )
+            difference = sign * (base_part - head_part), is_different
+            if largest is None or difference > largest:
+                shown_turn, largest = turn, difference
+        return shown_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,14 +88,6 @@ class Fall:
     """The cases that fell, largest drop first."""
     higher: int
     """The number of cases that rose."""
-
-    @property
-    def text(self) -> str:
-        """`fell from 1.00 to 0.92: 2 cases worse, 1 better`."""
-        base, head, _ = words.compared(self.row.base, self.row.head)
-        return phrase(
-            "fall", self.row.rule.lower_is_better, base, head, len(self.case_falls), self.higher
-        )
 
 
 @lru_cache(maxsize=8)
@@ -148,19 +125,6 @@ def notable(v: View) -> CaseFall | None:
         candidates,
         key=lambda moved_case: _relative_drop(moved_case.row, moved_case.drop),
         default=None,
-    )
-
-
-def sentence(moved_case: CaseFall) -> str:
-    """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
-    row = moved_case.row
-    return phrase(
-        "still_passing",
-        plain.quoted(row.name, NAME_WIDTH),
-        plain.quoted(moved_case.case.case_id, NAME_WIDTH),
-        row.rule.lower_is_better,
-        moved_case.text,
-        row.change is Change.REGRESSED,
     )
 
 

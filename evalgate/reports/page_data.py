@@ -36,7 +36,7 @@ from evalgate.values import JsonObject, mapped_texts
 from . import cases, causes, turns
 from .cases import CaseView
 from .phrases import phrase
-from .view import View
+from .view import View, causes_of
 
 PART_BYTES = 512 * 1024
 """Conversations per part: fast to unpack, large enough to compress well."""
@@ -53,55 +53,47 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     """The index, the search text (a line per case), the parts with the cases, then their traces.
     All are deflated, in base64; all except the search text are JSON. They have about `room`
     characters at most: passing cases lose their conversations first."""
-    causes_by_case = {key: index for index, cause in enumerate(v.causes) for key in cause.cases}
+    all_causes = causes_of(v.cases)
+    causes_by_case = {key: index for index, cause in enumerate(all_causes) for key in cause.cases}
     ordered_cases = sorted(
         v.cases,
         key=lambda case: (
-            causes_by_case.get(case.key, len(v.causes)),
+            causes_by_case.get(case.key, len(all_causes)),
             case.label is not CaseLabel.FIXED,
         ),
     )
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
-    criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
+    criteria = _deciding_criteria(v)
+    criterion_numbers = {name: index for index, name in enumerate(criteria)}
     packer = _CasePacker()
     for case in ordered_cases:
-        key = case.key
-        cause_index = causes_by_case.get(key, NO_CAUSE)
-        row = _row(case, cause=cause_index, suites=suites)
-        # of each criterion that decides: its index, and its value in each run
-        row["values"] = [
-            [criterion_numbers[key[0], verdict.name], *verdict.values]
-            for verdict in case.verdict.criteria
-            if verdict.threshold is not None and (key[0], verdict.name) in criterion_numbers
-        ]
+        cause_index = causes_by_case.get(case.key, NO_CAUSE)
+        row = _row(case, cause=cause_index, suites=suites, criteria=criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
             row |= packer.add(*_case_and_traces(v, case))
         rows.append(row)
-        cause_text = "" if cause_index == NO_CAUSE else v.causes[cause_index].cause
+        cause_text = "" if cause_index == NO_CAUSE else all_causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
-    yield _pack(_json({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
-    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
-    yield from packer.parts
-    yield from packer.traces
-
-
-def _row_context(v: View, *, traces: int) -> JsonObject:
-    """The lists that the rows of cases refer to by index. `traces`: the number of parts before the
-    first trace."""
-    return {
-        "suites": [suite.key for suite in v.report.run.suites],
-        "traces": traces,
+    index = {
+        "cases": rows,
+        # what rows refer to by index
+        "suites": [*suites],
+        "traces": len(packer.parts),  # the first part with a trace
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
-        "causes": [{"text": cause.cause, "status": cause.status} for cause in v.causes],
-        "criteria": list(_deciding_criteria(v).values()),
+        "causes": [{"text": cause.cause, "status": cause.status} for cause in all_causes],
+        "criteria": [*criteria.values()],
         "head": v.report.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
     }
+    yield _pack(_json(index))
+    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
+    yield from packer.parts
+    yield from packer.traces
 
 
 class _CasePacker:
@@ -172,22 +164,35 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     return PACKED_TEXT.sub(repack, rewrite(page))
 
 
-def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject:
+def _row(
+    case: CaseView,
+    *,
+    cause: int,
+    suites: Mapping[str, int],
+    criteria: Mapping[tuple[str, str], int],
+) -> JsonObject:
     """A case's row in the index. `head`, `base`: a sign for each run, see `_run_sign`; `why`: the
-    reason in few words; `cause`, `suite`: indexes in the lists of `_row_context`."""
+    reason in few words; `cause`, `suite`: indexes in the lists beside the rows; `values`: of each
+    criterion that decides, its index and its value in each run."""
+    suite = case.suite.key
     uses = case.suite.criteria
     return {
         "id": case.case_id,
-        "suite": suites[case.suite.key],
+        "suite": suites[suite],
         "kind": "allowed"
         if case.kind is VerdictKind.FAIL and case.allowed is not None
         else case.kind.value,
         "status": phrase("label_word", case.label),
         "cause": cause,
         "why": case.reason(60),
-        "place": case.place,
+        "place": str(case.place),
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
         "base": "".join(_run_sign(trial, uses) for trial in case.base.trials) if case.base else "",
+        "values": [
+            [criteria[suite, verdict.name], *verdict.values]
+            for verdict in case.verdict.criteria
+            if verdict.threshold is not None and (suite, verdict.name) in criteria
+        ],
     }
 
 
@@ -256,6 +261,9 @@ def _case_and_traces(
     uses = {use.name: use for use in case.suite.criteria}
     base_values = pairing.means(case.base.trials if case.base else ())
     exemption = case.verdict.listing
+    # if the file does not mention calls, a criterion of calls expects none
+    use = uses.get(turns.TRAJECTORY)
+    expects_no_calls = use is not None and not use.informational
     runs = {
         name: [_run(side.run, trial, uses) for trial in (*side.trials, *side.confirmations)]
         if side
@@ -264,7 +272,10 @@ def _case_and_traces(
     }
     traces = {side: [run.pop("traces") for run in side_runs] for side, side_runs in runs.items()}
     document = {
-        "expected": [_expected(turn, uses) for turn in case.eval_case.turns],
+        "expected": [
+            _turn(turn, () if turn.events is None and expects_no_calls else turn.events)
+            for turn in case.eval_case.turns
+        ],
         "about": adk_shapes.case_fields_json(case.eval_case),
         "difference": "" if case.kind is VerdictKind.PASS else causes.difference(case),
         "shown": next(
@@ -348,14 +359,6 @@ def _failure(failure: AgentFailure) -> list[Any]:
         failure.kind.value,
         failure.turn,
     ]
-
-
-def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
-    """What a turn expects. If the file does not mention calls, a criterion of calls expects
-    none."""
-    use = uses.get(turns.TRAJECTORY)
-    expects_none = turn.events is None and use is not None and not use.informational
-    return _turn(turn, () if expects_none else turn.events)
 
 
 def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:

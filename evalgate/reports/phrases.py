@@ -1,5 +1,5 @@
-"""The sentences of results. Their words are macros of reports/templates/sentences.txt.j2, so that a
-change of wording needs one file."""
+"""The sentences of results. Their words are in reports/templates/sentences.txt.j2, so that a change
+of wording needs one file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from evalgate.text import templates, words
 
 
 def phrase(name: str, /, *values: object) -> str:
-    """The sentence of the macro `name` for these values, on one line. Raises AttributeError without
-    such a macro."""
+    """The sentence `name` for these values, on one line. Raises AttributeError without such a
+    sentence."""
     is_constant = all(isinstance(value, CONSTANTS) for value in values)
     return _constant(name, *values) if is_constant else _render(name, *values)
 
 
 def _render(name: str, *values: object) -> str:
-    return templates.line(str(getattr(_macros(), name)(*values)))
+    sentence = getattr(_macros(), name)
+    if isinstance(sentence, dict):  # words by kind
+        (kind,) = values
+        sentence = sentence[kind]
+    elif callable(sentence):
+        sentence = sentence(*values)
+    return templates.line(str(sentence))
 
 
 CONSTANTS = (str, int, float, type(None))

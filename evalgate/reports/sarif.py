@@ -33,15 +33,29 @@ def render(report: Report) -> str:
 
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
+    case_views = view.view_of(report).cases
     case_results = [
         result
-        for case in view.view_of(report).cases
+        for case in case_views
         for verdict in case.verdict.criteria
         if verdict.name in RULES
         for result in _results(case, verdict, report.links)
     ]
     results = sorted(case_results, key=lambda result: result["level"] != "error")
     used_names = {use.name for suite in report.run.suites for use in suite.criteria}
+    # an unmeasured case does not mean that an alert is gone
+    unmeasured = sum(
+        verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
+        for case in case_views
+        for verdict in case.verdict.criteria
+    )
+    gaps = (("alerts_unmeasured", unmeasured), ("alerts_left", max(len(results) - LIMIT, 0)))
+    invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
+    messages = [phrase(name, count) for name, count in gaps if count]
+    if messages:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "warning", "message": {"text": text}} for text in messages
+        ]
     run: JsonObject = {
         "tool": {
             "driver": {
@@ -49,7 +63,7 @@ def render(report: Report) -> str:
                 "rules": [_rule(name) for name in RULES if name in used_names],
             }
         },
-        "invocations": [_invocation(report, left_out=max(len(results) - LIMIT, 0))],
+        "invocations": [invocation],
         "originalUriBaseIds": {
             "%SRCROOT%": {"description": {"text": "The root of the repository."}}
         },
@@ -86,7 +100,7 @@ def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterato
                 findings_by_turn[number] += []
     if has_failed and not findings_by_turn:
         findings_by_turn[None] = []
-    uri = quote(links.place(case.file).lstrip("/"), safe="/")
+    uri = quote(links.place(case.place.file).lstrip("/"), safe="/")
     for turn in sorted(findings_by_turn, key=lambda turn: turn or 0):
         identity = [verdict.name, case.verdict.suite, case.case_id, turn]
         fingerprint = digest_of(json.dumps(identity), 16)
@@ -98,7 +112,7 @@ def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterato
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": uri or ".", "uriBaseId": "%SRCROOT%"},
-                        "region": {"startLine": max(case.line or 1, 1)},
+                        "region": {"startLine": max(case.place.line or 1, 1)},
                     }
                 }
             ],
@@ -142,23 +156,3 @@ def _rule(name: str) -> JsonObject:
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["llm-agent", "evaluation"], "problem.severity": "error"},
     }
-
-
-def _invocation(report: Report, *, left_out: int) -> JsonObject:
-    """Show gaps in the run: an unmeasured case does not mean that an alert is gone."""
-    unmeasured = sum(
-        verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
-        for case in view.view_of(report).cases
-        for verdict in case.verdict.criteria
-    )
-    messages = [
-        phrase(name, count)
-        for name, count in (("alerts_unmeasured", unmeasured), ("alerts_left", left_out))
-        if count
-    ]
-    invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
-    if messages:
-        invocation["toolExecutionNotifications"] = [
-            {"level": "warning", "message": {"text": text}} for text in messages
-        ]
-    return invocation

@@ -9,13 +9,12 @@ from urllib.parse import quote
 
 from evalgate.model import (
     Change,
-    CriterionComparison,
     CriterionVerdict,
     Report,
     VerdictKind,
     call_diff,
 )
-from evalgate.text import diff, plain, words, workflow_commands
+from evalgate.text import diff, plain, words
 from evalgate.values import grouped
 from . import agent_changes, cases, edits, moved, turns, view, wording
 from .cases import CaseView
@@ -91,7 +90,7 @@ def render(
             for suite in v.broken[:GROUPS]
         ],
         _broken_cases(v, width),
-        _causes(v),
+        _causes(v) if v.shared_causes else (),
         _criteria(v, width, all_criteria=all_criteria),
         _comparison_lines(v, width, all_criteria=all_criteria),
         _verdict_lines(v),
@@ -103,14 +102,14 @@ def render(
     return _render_lines(lines, color=color, folder=folder)
 
 
-def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
+def render_case(report: Report, key: tuple[str, str]) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
     case = next((case for case in view.view_of(report).cases if case.key == key), None)
     if case is None:
         return ""
     reason = case.reason(NAME_WIDTH)
-    lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
+    lines = [Line(reason), *_difference(case, LOG_WIDTH)] if reason else []
     lines += [Line(f"    | {line}") for line in case.output.splitlines()]
     return _render_lines(lines).rstrip("\n")
 
@@ -123,7 +122,7 @@ def link(label: str, path: str) -> str:
 def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
     texts = []
     for line in lines:
-        text = workflow_commands.disarm(line.text)
+        text = plain.disarm(line.text)
         if folder and line.file and line.file in text:
             path, _, number = line.file.rpartition(":")
             path = f"{folder}/{path if number.isdecimal() else line.file}"
@@ -187,14 +186,12 @@ def _broken_cases(v: View, width: int) -> Iterator[Line]:
 def _causes(v: View) -> Iterator[Line]:
     """The causes that several cases share, with the number of cases for each."""
     top_causes = v.shared_causes[:CAUSES]
-    if not top_causes:
-        return
     yield Line(phrase("causes_title"), "bold")
     table = [(f"  {len(cause.cases):,}", cause.status, cause.cause) for cause in top_causes]
     for cause, row in zip(top_causes, plain.table(table, right_columns=range(1)), strict=True):
         yield Line(row, hang=len(row) - len(cause.cause))
-    if len(v.causes) > CAUSES:
-        yield Line(f"  {phrase('more_causes', len(v.causes) - CAUSES)}", "dim")
+    if len(v.shared_causes) > CAUSES:
+        yield Line(f"  {phrase('more_causes', len(v.shared_causes) - CAUSES)}", "dim")
 
 
 def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
@@ -203,7 +200,7 @@ def _case_names(case_views: Sequence[CaseView], width: int) -> tuple[str, str]:
     if len(case_views) > 1:
         return phrase("cases_line", len(case_views), words.listed(names, limit=NAMED_CASES)), ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
-    place = case_views[0].place
+    place = str(case_views[0].place)
     label = plain.label(place, room)
     return f"{names[0]} ({label})", place if label == place else ""
 
@@ -295,9 +292,7 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         yield from _answer_lines("=", phrase("base_answer", is_expected, answer), width)
 
 
-def render_whole_case(
-    case: CaseView, *, width: int = 0, color: bool = False, folder: str = ""
-) -> str:
+def render_whole_case(case: CaseView, *, width: int = 0, folder: str = "") -> str:
     """One case in full: its criteria, and each turn of the shown run with its expectations."""
     who, file = _case_names([case], width)
     lines = [Line(f"{case.word}: {who}", KINDS[case.kind], file)]
@@ -320,7 +315,7 @@ def render_whole_case(
         output_lines = cases.last_output(case.failure).splitlines()
         lines += [BLANK, *(Line(f"| {line}", "dim", hang=2) for line in output_lines)]
     rows = [row for line in lines for row in _wrap(line, width)]
-    return _render_lines(rows, color=color, folder=folder)
+    return _render_lines(rows, color=True, folder=folder)
 
 
 def _kind_and_reason(verdict: CriterionVerdict) -> str:
@@ -347,9 +342,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     yield from (Line(f"    {finding}", "dim") for finding in _findings(turn))
 
 
-def render_change(
-    turn: Turn, *, calls: bool, answer: bool, width: int = 0, color: bool = False
-) -> str:
+def render_change(turn: Turn, *, calls: bool, answer: bool, width: int = 0) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
     room = (width or LOG_WIDTH) - 6
     lines: list[Line] = []
@@ -361,7 +354,7 @@ def render_change(
             lines += _answer_lines("+", call_text, room)
     if answer:
         lines += _answers(turn, room)
-    return _render_lines(lines, color=color)
+    return _render_lines(lines, color=True)
 
 
 def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
@@ -371,8 +364,8 @@ def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
     has_gaps = any(row.not_evaluated for row in rows)
     cells = [
         (
-            f"  {plain.label(row.name, name_width)}",
-            row.mean_text,
+            f"  {plain.label(row.use.name, name_width)}",
+            cases.number(row.mean, row.threshold),
             words.threshold(row.threshold),
             "-" if row.threshold is None else f"{row.passed}/{row.total}",
             *([str(row.not_evaluated)] if has_gaps else []),
@@ -389,7 +382,7 @@ def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:
             suite = row.suite
             yield Line(plain.label(suite, width or LOG_WIDTH), "", suite)
         yield line
-    hidden_count = len({row.name for row in v.criteria} - {row.name for row in rows})
+    hidden_count = len({row.use.name for row in v.criteria} - {row.use.name for row in rows})
     if hidden_count:
         yield Line(phrase("more_informational", hidden_count), "dim")
 
@@ -412,24 +405,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     if comparison is None:
         return
     deciding_rows, *other_rows = cases.rows(comparison)
-    yield from _changes(
-        [*deciding_rows, *(row for rows in other_rows for row in rows if all_criteria)], width
-    )
-    origin = comparison.origin
-    base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
-    yield Line(base_text)
-    changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
-    yield Line(changes_text and phrase("agent_changed", changes_text))
-    for fall in moved.falls(v)[:FALLS]:
-        yield from _fall_lines(fall, (width or LOG_WIDTH) - 6)
-    for note in origin.notes:
-        text = plain.one_line(plain.clip(str(note), REASON_LIMIT))
-        yield Line(plain.clip_end(text, REASON_LIMIT))
-    yield Line(cases.certainty(v.report), "dim")
-
-
-def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion."""
+    rows = [*deciding_rows, *(row for rows in other_rows for row in rows if all_criteria)]
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
     cells = [
         (
@@ -447,6 +423,17 @@ def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
         for row in rows
     ]
     yield from _table(phrase("compared_columns"), cells, styles, hang=2)
+    origin = comparison.origin
+    base_text = phrase("base_line", plain.one_line(origin.commit[:7]), cases.base_words(comparison))
+    yield Line(base_text)
+    changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
+    yield Line(changes_text and phrase("agent_changed", changes_text))
+    for fall in moved.falls(v)[:FALLS]:
+        yield from _fall_lines(fall, (width or LOG_WIDTH) - 6)
+    for note in origin.notes:
+        text = plain.one_line(plain.clip(str(note), REASON_LIMIT))
+        yield Line(plain.clip_end(text, REASON_LIMIT))
+    yield Line(cases.certainty(v.report), "dim")
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
@@ -464,11 +451,12 @@ def _wrap(line: Line, width: int) -> Iterator[Line]:
 def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
     """A criterion that fell, the cases that moved most, and the calls of the first one if it still
     passes."""
-    yield Line(f"{_label(fall.row.name)} {fall.text}", "yellow")
+    yield Line(f"{_label(fall.row.name)} {phrase('fall', fall)}", "yellow")
     moved_cases = fall.case_falls[:MOVED]
     for moved_case in moved_cases:
-        origin = f" ({moved_case.case.failure_origin})" if moved_case.case.failure_origin else ""
-        yield Line(f"  {_label(moved_case.case.case_id)} {moved_case.text}{origin}")
+        case = moved_case.case
+        origin = f" ({case.failure_origin})" if case.failure_origin else ""
+        yield Line(f"  {_label(case.case_id)} {phrase('moved', moved_case)}{origin}")
     if len(fall.case_falls) > len(moved_cases):
         yield Line(f"  {phrase('more_cases', len(fall.case_falls) - len(moved_cases), '')}", "dim")
     turn = moved_cases[0].turn
@@ -480,7 +468,7 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
 def _verdict_lines(v: View) -> Iterator[Line]:
     report = v.report
     counts = wording.counts(v.counts)
-    judges = view.judges_summary(report.run.judges)
+    judges = view.judges_summary(report.run.judges) if report.run.judges else ""
     yield Line(phrase("figures", v, report.run.repeats, counts, judges))
     for title, text in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{title}: {text}"))
@@ -497,7 +485,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     yield Line(phrase("by_base") if report.edits.by_base else "", "yellow")
     case_fall = moved.notable(v)
     yield Line(wording.next_step(report, placement="above"))
-    yield Line("" if case_fall is None else moved.sentence(case_fall))
+    yield Line("" if case_fall is None else phrase("still_passing", case_fall))
     rows = wording.commands(report, v.cases, is_local=True)
     table = [(f"  {command}", purpose) for command, purpose in rows]
     yield from (Line(line, "dim") for line in (plain.table(table) if table else ()))

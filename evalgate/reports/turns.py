@@ -150,6 +150,7 @@ def conversation_of(case: CaseView) -> Conversation:
     """The conversation of the shown trial; if its agent failed, the turns until then."""
     trial = case.main_trial
     expected = case.eval_case.turns
+    is_simulated = case.eval_case.scenario is not None
     if trial is None:
         unrun_turns = (
             Turn(number=index, expected=invocation, actual=None)
@@ -157,9 +158,7 @@ def conversation_of(case: CaseView) -> Conversation:
         )
         return Conversation(turns=tuple(unrun_turns))
     # a failed trial has turns in its failure; the base of a scenario is compared with its recording
-    recorded_turns = (
-        case.head.turns(trial.key) if trial.failure is None or case.is_simulated else None
-    )
+    recorded_turns = case.head.turns(trial.key) if trial.failure is None or is_simulated else None
     actual = recorded_turns if trial.failure is None else trial.failure.partial
     base, divergence_text = _beside_base(
         case, trial, actual if recorded_turns is None else recorded_turns
@@ -167,7 +166,6 @@ def conversation_of(case: CaseView) -> Conversation:
     findings = tuple(_findings(None, trial=trial))
     if actual is None:
         return Conversation(findings=findings, divergence=divergence_text)
-    is_simulated = case.eval_case.conversation is None
     uses = case.suite.criteria_of(case.eval_case)
     # with default options, the criterion's findings repeat the difference of the calls
     repeated_names = {
@@ -258,10 +256,11 @@ def _beside_base(
 ) -> tuple[Sequence[Invocation], str]:
     """The base's turns to show beside those of head, for new failures; and where a simulated
     conversation diverges from the base's, "" if that is unknown."""
-    if case.base is None or head is None or not (case.is_simulated or case.is_new):
+    is_simulated = case.eval_case.scenario is not None
+    if case.base is None or head is None or not (is_simulated or case.is_new):
         return (), ""
     # the trial with the same number, else the first that was kept
-    other_numbers = () if case.is_simulated else range(case.base.run.repeats)
+    other_numbers = () if is_simulated else range(case.base.run.repeats)
     all_turns = (
         case.base.turns(TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number))
         for number in (trial.key.number, *other_numbers)
@@ -270,7 +269,7 @@ def _beside_base(
     if base is None:
         return (), ""
     text = ""
-    if case.is_simulated:
+    if is_simulated:
         difference = divergence(base, head, hears_calls=case.suite.simulator.include_function_calls)
         text = _divergence(difference, len(base), len(head))
         # later turns of the same number are no longer comparable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import fmean
 
 from evalgate.model import (
@@ -16,17 +16,19 @@ from evalgate.model import (
     FailureCause,
     GradedTrial,
     JudgeUse,
+    Reason,
     Report,
     Run,
+    Score,
     SuiteVerdict,
     Trend,
     VerdictKind,
     run as model_run,
 )
 from evalgate.results import labels
-from evalgate.text import markdown, words
+from evalgate.text import markdown, plain, words
 from evalgate.values import frozen_dataclass, grouped
-from . import cases as reports_cases, causes as reports_causes, wording
+from . import cases as reports_cases, causes
 from .cases import CaseView
 from .phrases import phrase
 
@@ -35,6 +37,18 @@ LISTED = 8
 JUDGES = 20
 LEAST_CASES = 3
 SHA = 12
+NAME_WIDTH = 80
+CAUSE_LIMIT = 320
+UNSCORED = frozenset(
+    {
+        Reason.JUDGE_UNAVAILABLE,
+        Reason.JUDGE_NOT_RECORDED,
+        Reason.JUDGE_UNREADABLE,
+        Reason.CREDENTIALS_MISSING,
+        Reason.CRITERION_FAILED,
+    }
+)
+"""Reasons for which a criterion lacks a score that it should have."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +118,7 @@ class View:
                 totals = CriterionTotals(
                     suite=suite.key,
                     use=use,
+                    threshold=None if use.informational else use.threshold,
                     mean=fmean(values) if values else None,
                     total=len(use_verdicts),
                     passed=len(values) if use.informational else kinds[VerdictKind.PASS],
@@ -119,24 +134,47 @@ class View:
 
     @cached_property
     def unscored(self) -> str:
-        """See `wording.passed_unscored`."""
-        return wording.passed_unscored(self.report)
-
-    @cached_property
-    def causes(self) -> tuple[FailureCause, ...]:
-        """The causes of failures. They are computed early, because conversations are deleted after
-        the run."""
-        return reports_causes.causes_of(self.cases)
+        """A sentence on cases that pass, as in ADK, although a criterion has no score or a partial
+        one, and the reason of the first; "" without any."""
+        passed_cases = {case.key: case for case in self.cases if case.kind is VerdictKind.PASS}
+        unscored_gaps = [
+            (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
+            for key, case in passed_cases.items()
+            for verdict in case.verdict.criteria
+            if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
+        ]
+        partial_gaps = [
+            (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
+            for trial in self.report.run.trials
+            for name, grade in trial.grades.items()
+            if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
+        ]
+        return " ".join(
+            phrase(
+                "passed_unscored",
+                len({key for key, _, _ in gaps}),
+                len(passed_cases),
+                gaps is partial_gaps,
+                words.listed(
+                    dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps),
+                    limit=3,
+                ),
+                plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
+            )
+            for gaps in (unscored_gaps, partial_gaps)
+            if gaps
+        )
 
     @property
     def shared_causes(self) -> tuple[FailureCause, ...]:
         """The causes, if a list of them before the cases helps: several cases share one. An agent
         failure in all of them is reported as one already."""
-        count = sum(len(cause.cases) for cause in self.causes)
-        is_list = count >= LEAST_CASES and count > len(self.causes)
+        causes = causes_of(self.cases)
+        count = sum(len(cause.cases) for cause in causes)
+        is_list = count >= LEAST_CASES and count > len(causes)
         broken_cases = (case for case in self.cases if case.kind is not VerdictKind.PASS)
-        is_reported = len(self.causes) == 1 and not next(broken_cases).failing
-        return self.causes if is_list and not is_reported else ()
+        is_reported = len(causes) == 1 and not next(broken_cases).failing
+        return causes if is_list and not is_reported else ()
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
@@ -159,9 +197,26 @@ class View:
         return markdown.file_address(
             repository=links.repository,
             commit=links.checkout or links.commit,
-            path=links.place(case.file),
-            line=case.line,
+            path=links.place(case.place.file),
+            line=case.place.line,
         )
+
+
+@lru_cache(maxsize=1)  # views of one run share it; conversations are deleted after the run
+def causes_of(case_views: tuple[CaseView, ...]) -> tuple[FailureCause, ...]:
+    """The causes of all cases that do not pass: new ones first, then the most frequent."""
+    groups = grouped(
+        ((case.label, causes.cause(case)), case.key)
+        for case in case_views
+        if case.kind is not VerdictKind.PASS
+    )
+    order = sorted(
+        groups.items(), key=lambda group: (causes.STATUSES.index(group[0][0]), -len(group[1]))
+    )
+    return tuple(
+        FailureCause(cause=text, status=phrase("label_word", label), cases=tuple(keys))
+        for (label, text), keys in order
+    )
 
 
 def view_of(report: Report) -> View:
@@ -189,6 +244,8 @@ class CriterionTotals:
     suite: str
     use: CriterionUse
     """The criterion as it is configured."""
+    threshold: float | None
+    """None if it is informational, or only compared with the base."""
     mean: float | None
     """Over the cases that have a value; None without any."""
     total: int
@@ -197,24 +254,9 @@ class CriterionTotals:
     failed: int
 
     @property
-    def name(self) -> str:
-        """The criterion's name."""
-        return self.use.name
-
-    @property
-    def threshold(self) -> float | None:
-        """None if it is informational, or only compared with the base."""
-        return None if self.use.informational else self.use.threshold
-
-    @property
     def not_evaluated(self) -> int:
         """The cases that neither passed nor failed."""
         return self.total - self.passed - self.failed
-
-    @property
-    def mean_text(self) -> str:
-        """The mean as text."""
-        return reports_cases.number(self.mean, self.threshold)
 
     @property
     def met(self) -> bool | None:
@@ -234,9 +276,7 @@ def judge_cost(use: JudgeUse, *, is_alone: bool = True) -> str:
 
 
 def judges_summary(uses: Sequence[JudgeUse]) -> str:
-    """`36 calls, 84 cached, $0.02`; "" if no judge was asked."""
-    if not uses:
-        return ""
+    """`36 calls, 84 cached, $0.02`."""
     total = model_run.total_of(uses)
     failed = sum(total.failures.values())
     played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
@@ -310,20 +350,8 @@ def facts(report: Report) -> list[dict[str, str]]:
     return facts if [fact["name"] for fact in facts] != [phrase("fact", "commit")] else []
 
 
-def _environment(description: Mapping[str, str]) -> str:
-    """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as the worker reports."""
-    framework = " ".join(
-        part
-        for part in (description.get("framework", ""), description.get("framework_version", ""))
-        if part
-    )
-    return phrase(
-        "environment", framework, description.get("python", ""), description.get("requirements", "")
-    )
-
-
 RUN_FACTS: Mapping[str, Callable[[Run], Iterable[str]]] = {
-    "environment": lambda run: map(_environment, run.agents.values()),
+    "environment": lambda run: (phrase("environment", about) for about in run.agents.values()),
     "models": lambda run: sorted(run.models),
     "simulator": lambda run: (suite.simulator.model for suite in run.suites if suite.is_simulated),
 }

@@ -23,10 +23,8 @@ from evalgate.model import (
     GateVerdict,
     Lack,
     Policy,
-    Reason,
     Report,
     Run,
-    Score,
     SuiteVerdict,
     ThresholdRule,
     Verdict,
@@ -40,7 +38,6 @@ from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
-CAUSE_LIMIT = 320
 COMMAND_LIMIT = 4_000
 LOOK_LIMIT = 300
 Placement: TypeAlias = Literal["above", "below"]
@@ -109,135 +106,90 @@ def with_reasons(
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
     """The sentence for the kind that blocks, else for the gate's own kind."""
-    has_listed = any(case.listing for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
+        has_listed = any(case.listing for case in verdict.cases)
         return phrase("nonblocking_run", is_severity or not has_listed)
-    deciding_cases = _DecidingCases(
-        cases=[case for suite in suites for case in suite.cases if not case.listing],
-        noun=phrase("deciding_case", has_listed or len(suites) < len(verdict.suites)),
-    )
     kind = gate.blocked_by or gate.kind
-    names = words.listed(
-        (
-            suite.suite
-            for suite in suites
-            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
-        ),
-        limit=3,
-    )
-    origins = _origin_counts(verdict, deciding_cases.failed)
-    note = _compared_note(suites, run)
-    broken_files = _broken_files(suites, run)
-    match kind:
-        case VerdictKind.PASS:
-            sentence = phrase("threshold_pass", deciding_cases, origins)
-            return f"{sentence} {note}" if note else sentence
-        case VerdictKind.FAIL:
-            return phrase("threshold_fail", deciding_cases, origins, names, broken_files)
-        case VerdictKind.NOT_MEASURED if note and deciding_cases.passed == len(
-            deciding_cases.cases
-        ):
-            return note
-        case VerdictKind.NOT_MEASURED:
-            partial_count = sum(
-                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
-                for case in deciding_cases.cases
-            )
-            return phrase(
-                "threshold_not_measured",
-                deciding_cases,
-                names,
-                broken_files,
-                partial_count,
-                sum(case.key in verdict.open for case in deciding_cases.failed),
-                run.truncated,
-            )
-        case VerdictKind.INCONCLUSIVE:
-            is_reported = deciding_cases.failed and (origins or gate.kind is not kind)
-            return phrase(
-                "threshold_inconclusive", deciding_cases, origins, is_reported, run.truncated
-            )
-
-
-def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """The reason of the first suite whose criteria all lack a threshold; "" without one."""
+    view = _Threshold(verdict, suites, run, kind)
+    # the reason of the first suite whose criteria all lack a threshold
     compared_keys = {
         suite.key
         for suite in run.suites
         if any(use.is_compared for use in suite.criteria)
         and all(use.informational or use.is_compared for use in suite.criteria)
     }
-    notes = (
-        suite.reason
+    reasons = (
+        str(suite.reason)
         for suite in suites
         if suite.suite in compared_keys
         and suite.reason
         and all(case.kind is VerdictKind.PASS for case in suite.cases)
     )
-    reason = str(next(notes, ""))
-    return f"{reason.rstrip('.')}." if reason else ""
+    note = next((f"{reason.rstrip('.')}." for reason in reasons), "")
+    match kind:
+        case VerdictKind.PASS:
+            sentence = phrase("threshold_pass", view)
+            return f"{sentence} {note}" if note else sentence
+        case VerdictKind.FAIL:
+            return phrase("threshold_fail", view)
+        case VerdictKind.NOT_MEASURED if note and view.passed == len(view.cases):
+            return note
+        case VerdictKind.NOT_MEASURED:
+            partial_count = sum(
+                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
+                for case in view.cases
+            )
+            suspect_count = sum(case.key in verdict.open for case in view.failed)
+            return phrase(
+                "threshold_not_measured", view, partial_count, suspect_count, run.truncated
+            )
+        case VerdictKind.INCONCLUSIVE:
+            is_reported = view.failed and (view.origins or gate.kind is not kind)
+            return phrase("threshold_inconclusive", view, is_reported, run.truncated)
 
 
-class _DecidingCases:
-    """The deciding cases, counted by their outcome."""
+class _Threshold:
+    """The values for the sentences of the threshold gate: the deciding cases by their outcome, and
+    the names of the `suites` with this kind."""
 
-    def __init__(self, cases: Sequence[CaseVerdict], noun: str) -> None:
-        """`noun`: the word for one of them."""
+    def __init__(
+        self, verdict: Verdict, suites: Sequence[SuiteVerdict], run: Run, kind: VerdictKind
+    ) -> None:
+        has_listed = any(case.listing for case in verdict.cases)
+        cases = [case for suite in suites for case in suite.cases if not case.listing]
         self.cases = cases
-        self.noun = noun
-
-    @property
-    def passed(self) -> int:
-        return sum(case.kind is VerdictKind.PASS for case in self.cases)
-
-    @property
-    def flaky(self) -> int:
-        return sum(case.is_flaky for case in self.cases)
-
-    @property
-    def failed(self) -> list[CaseVerdict]:
-        return [case for case in self.cases if case.kind is VerdictKind.FAIL and not case.is_flaky]
-
-    @property
-    def unmeasured(self) -> int:
-        return sum(
-            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in self.cases
+        self.noun = phrase("deciding_case", has_listed or len(suites) < len(verdict.suites))
+        self.passed = sum(case.kind is VerdictKind.PASS for case in cases)
+        self.flaky = sum(case.is_flaky for case in cases)
+        self.failed = [
+            case for case in cases if case.kind is VerdictKind.FAIL and not case.is_flaky
+        ]
+        self.unmeasured = sum(
+            case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in cases
         )
-
-    @property
-    def doubtful(self) -> int:
-        return sum(case.doubtful for case in self.cases)
+        self.doubtful = sum(case.doubtful for case in cases)
+        # empty without a base
+        counts = Counter(
+            verdict.origins[case.key] for case in self.failed if case.key in verdict.origins
+        )
+        self.origins = words.listed(
+            phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+            for origin in FailureOrigin
+            if counts[origin]
+        )
+        self.suites = [
+            suite.suite
+            for suite in suites
+            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
+        ]
+        broken_keys = {suite.key for suite in run.suites if suite.problem}
+        self.broken = [suite for suite in suites if suite.suite in broken_keys]
 
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
         return words.share_of(count, len(self.cases), self.noun)
-
-
-def _origin_counts(verdict: Verdict, failed: Sequence[CaseVerdict]) -> str:
-    """`1 new, 2 pre-existing and 1 not confirmed`; empty without a base."""
-    counts = Counter(verdict.origins[case.key] for case in failed if case.key in verdict.origins)
-    return words.listed(
-        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
-        for origin in FailureOrigin
-        if counts[origin]
-    )
-
-
-def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """The number of files that could not be evaluated, and the reason of the first; "" without
-    any."""
-    broken_keys = {suite.key for suite in run.suites if suite.problem}
-    broken_suites = [suite for suite in suites if suite.suite in broken_keys]
-    if not broken_suites:
-        return ""
-    return phrase(
-        "broken_files",
-        len(broken_suites),
-        broken_suites[0].suite,
-        str(broken_suites[0].reason).rstrip("."),
-    )
 
 
 class _Regression:
@@ -254,10 +206,6 @@ class _Regression:
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
         return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
-
-    @property
-    def compared_cases(self) -> int:
-        return max(row.cases.compared for row in self.rows)
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
@@ -314,10 +262,6 @@ class _Regression:
         assert self.comparison.base is not None
         return self.run.tokens_beside(self.comparison.base)
 
-    @property
-    def run_cases(self) -> int:
-        return len({trial.key.case for trial in self.run.trials})
-
 
 def _drop(row: CriterionComparison) -> float:
     """The drop in units of the tolerated drop."""
@@ -346,52 +290,6 @@ def answers(report: Report) -> tuple[tuple[str, VerdictKind | None, str], ...]:
             plain.bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
-    )
-
-
-UNSCORED = frozenset(
-    {
-        Reason.JUDGE_UNAVAILABLE,
-        Reason.JUDGE_NOT_RECORDED,
-        Reason.JUDGE_UNREADABLE,
-        Reason.CREDENTIALS_MISSING,
-        Reason.CRITERION_FAILED,
-    }
-)
-"""Reasons for which a criterion lacks a score that it should have."""
-
-
-def passed_unscored(report: Report) -> str:
-    """A sentence on cases that pass, as in ADK, although a criterion has no score or a partial one,
-    and the reason of the first; "" without any."""
-    passed_cases = {
-        case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS
-    }
-    unscored_gaps = [
-        (key, verdict.name, reports_cases.unmeasured_sentence(verdict))
-        for key, case in passed_cases.items()
-        for verdict in case.criteria
-        if verdict.kind is VerdictKind.NOT_MEASURED and verdict.reason in UNSCORED
-    ]
-    partial_gaps = [
-        (trial.key.case, name, plain.bounded(grade.lacking, reports_cases.WHY_LIMIT))
-        for trial in report.run.trials
-        for name, grade in trial.grades.items()
-        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed_cases
-    ]
-    return " ".join(
-        phrase(
-            "passed_unscored",
-            len({key for key, _, _ in gaps}),
-            len(passed_cases),
-            gaps is partial_gaps,
-            words.listed(
-                dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in gaps), limit=3
-            ),
-            plain.keep_advice(gaps[0][2], CAUSE_LIMIT).rstrip("."),
-        )
-        for gaps in (unscored_gaps, partial_gaps)
-        if gaps
     )
 
 

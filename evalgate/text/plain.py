@@ -68,6 +68,22 @@ def one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
+def disarm(text: str) -> str:
+    """`text` for stdout: no line of it is a workflow command, in the old (`##[`) or new (`::`)
+    style."""
+    lines = []
+    for line in visible(text).split("\n"):
+        # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
+        stripped = line.lstrip()
+        disarmed = (
+            f"{line[: len(line) - len(stripped)]}: :{stripped[2:]}"
+            if stripped.startswith("::")
+            else line
+        )
+        lines.append(disarmed.replace("##[", "# #["))
+    return "\n".join(lines)
+
+
 def flat(text: str) -> str:
     """`visible` on one line: line feeds and tabs become blanks, other white space stays."""
     return visible(text).replace("\n", " ").replace("\t", " ")

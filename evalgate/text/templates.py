@@ -222,22 +222,21 @@ def _environment(package: str, kind: str) -> Environment:
         keep_trailing_newline=False,
         undefined=jinja2.StrictUndefined,
     )
-    filters = {"html": _HTML, "md": _MARKDOWN, "txt": _TEXT}[kind]
-    environment.filters.update({name: _text_filter(spell) for name, spell in filters.items()})
+    filters = {name: _filter(spell) for name, spell in _FILTERS[kind].items()}
+    filters |= {name: _filter(spell, safe=True) for name, spell in _SAFE_FILTERS[kind].items()}
+    environment.filters.update(filters)
     return environment
 
 
-def _text_filter(spell: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, which then takes sentences too."""
+def _filter(spell: Callable[..., Any], *, safe: bool = False) -> Callable[..., Any]:
+    """The filter, which takes sentences too. `safe`: `spell` returns text that is inserted as it
+    is."""
 
     def filter_text(value: Any, *args: Any, **kwargs: Any) -> Any:
-        return spell(str(value) if isinstance(value, Sentence) else value, *args, **kwargs)
+        text = spell(str(value) if isinstance(value, Sentence) else value, *args, **kwargs)
+        return Markup(text) if safe else text  # noqa: S704 - escaped by `spell`
 
     return filter_text
-
-
-def _markup_filter(spell: Callable[..., str]) -> Callable[..., Markup]:
-    return lambda *args, **kwargs: Markup(spell(*args, **kwargs))  # noqa: S704 - what `spell` returns is safe
 
 
 _Filters: TypeAlias = Mapping[str, Callable[..., Any]]
@@ -250,29 +249,33 @@ _COMMON_FILTERS: _Filters = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML: _Filters = {
-    **_COMMON_FILTERS,
-    "coded": _markup_filter(html_code),
+_FILTERS: Mapping[str, _Filters] = {
+    "html": _COMMON_FILTERS,
+    "txt": {
+        **_COMMON_FILTERS,
+        "line": line,
+        "listed": words.listed,
+        "quoted": plain.quoted,
+    },
+    "md": {
+        **_COMMON_FILTERS,
+        "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
+    },
 }
-_TEXT: _Filters = {
-    **_COMMON_FILTERS,
-    "line": line,
-    "listed": words.listed,
-    "quoted": plain.quoted,
+_SAFE_FILTERS: Mapping[str, _Filters] = {
+    "html": {"coded": html_code},
+    "txt": {},
+    "md": {
+        "code": lambda text, limit: markdown.code(plain.label(text, limit)),
+        "cell": lambda text, limit: markdown.cell_code(plain.label(text, limit)),
+        "raw": markdown.raw_prose,
+        "raw_code": lambda text, limit: markdown.raw_code(plain.label(text, limit)),
+        "fence": markdown.fence,
+        "link": markdown.link,
+        "together": lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}"),
+    },
 }
-_MARKDOWN: _Filters = {
-    **_COMMON_FILTERS,
-    "code": _markup_filter(lambda text, limit: markdown.code(plain.label(text, limit))),
-    "cell": _markup_filter(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
-    "raw": _markup_filter(markdown.raw_prose),
-    "raw_code": _markup_filter(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
-    "fence": _markup_filter(markdown.fence),
-    "link": _markup_filter(markdown.link),
-    "together": _markup_filter(
-        lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")
-    ),
-    "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
-}
+"""Filters whose texts are inserted as they are."""
 
 
 def _prose(value: object) -> Markup:

@@ -39,21 +39,5 @@ def render_problem(problem: Problem, *, limit: int = sys.maxsize) -> str:
     return render_command(kind, message, file=place.file, line=place.line, col=place.column)
 
 
-def disarm(text: str) -> str:
-    """`text` for stdout: no line of it is a workflow command, in the old (`##[`) or new (`::`)
-    style."""
-    lines = []
-    for line in plain.visible(text).split("\n"):
-        # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
-        stripped = line.lstrip()
-        disarmed = (
-            f"{line[: len(line) - len(stripped)]}: :{stripped[2:]}"
-            if stripped.startswith("::")
-            else line
-        )
-        lines.append(disarmed.replace("##[", "# #["))
-    return "\n".join(lines)
-
-
 def _data(text: str) -> str:
     return plain.visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -52,10 +52,14 @@ def latin(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z]{2,}", MARKUP.sub(" ", text).lower()))
 
 
-def macros(name: str) -> list[str]:
-    """The names of a template's macros."""
-    tree = _tree(_environment(name), name)
-    return [macro.name for macro in tree.find_all(nodes.Macro)]
+def sentences() -> list[str]:
+    """The names of all sentences: macros, texts and tables of words."""
+    name = "sentences.txt.j2"
+    return [
+        node.name if isinstance(node, nodes.Macro) else node.target.name
+        for node in _tree(_environment(name), name).body
+        if isinstance(node, (nodes.Macro, nodes.Assign))
+    ]
 
 
 def data_of(value: object) -> frozenset[str]:
@@ -116,7 +120,7 @@ def _mark(node: nodes.Node) -> None:
 
 def _is_text(child: nodes.Const, parent: nodes.Node) -> bool:
     """Whether a string is shown, and not compared or looked up."""
-    shows = (nodes.CondExpr, nodes.Concat, nodes.Or, nodes.Output)
+    shows = (nodes.Assign, nodes.CondExpr, nodes.Concat, nodes.Or, nodes.Output)
     if isinstance(parent, nodes.Pair):
         return child is parent.value
     if isinstance(parent, nodes.Filter):

@@ -367,7 +367,7 @@ def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
     grade = tree.grades()["final_session_state"]
     member = Reason(grade["reason"])
     sentences = (PROJECT / "evalgate/reports/templates/sentences.txt.j2").read_text("utf-8")
-    (name,) = re.findall(rf"macro (\w+)\(\) %}}{re.escape(grade['message'])}{{%", sentences)
+    (name,) = re.findall(rf"set (\w+) = \"{re.escape(grade['message'])}\"", sentences)
     (made,) = [path for path in sources() if f'"{name}"' in path.read_text("utf-8")]
     assert made == PROJECT / "evalgate/criteria/final_session_state.py"
     assert f"Reason.{member.name}" in made.read_text("utf-8")

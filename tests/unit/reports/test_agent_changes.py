@@ -149,7 +149,7 @@ def test_the_line_names_what_matters_and_counts_the_rest() -> None:
 def test_results_keep_what_agents_are_made_of_and_the_causes(tmp_path: Path) -> None:
     report = SCENARIOS["base_regressed"]()
     path = tmp_path / "results.json"
-    told = view.view_of(report).causes
+    told = view.causes_of(view.view_of(report).cases)
     path.write_text(
         "".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), causes=told))
     )

@@ -71,7 +71,7 @@ def test_kinds() -> None:
         VerdictKind.FAIL,
         VerdictKind.NOT_MEASURED,
     ]
-    assert [(each.file, each.line) for each in found] == [
+    assert [(each.place.file, each.place.line) for each in found] == [
         (build.SUITE, 10),
         (build.SUITE, 20),
         (build.SUITE, 30),

@@ -16,7 +16,7 @@ from evalgate.reports import causes, view
 @pytest.mark.parametrize("scenario", TABLE)
 def test_every_case_that_does_not_pass_has_one_cause(scenario: str) -> None:
     found = view.view_of(SCENARIOS[scenario]()).cases
-    told = causes.causes_of(found)
+    told = view.causes_of(found)
     names = [key for cause in told for key in cause.cases]
     assert sorted(names) == sorted(case.verdict.key for case in found if case.kind.value != "pass")
     assert all(
@@ -124,5 +124,5 @@ def test_numbers_that_vary_make_one_cause_and_names_of_criteria_keep_theirs() ->
         ]
         for number in (3, 4)
     }
-    (found,) = causes.causes_of(view.view_of(build.run_report([suite], done)).cases)
+    (found,) = view.causes_of(view.view_of(build.run_report([suite], done)).cases)
     assert found.cause == "the agent gave up after # s of safety_v1"

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from builders import comparing
+from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 from hypothesis import given, strategies as st
 
@@ -28,7 +28,7 @@ from evalgate.model import (
     Power,
     VerdictKind,
 )
-from evalgate.reports import cases, comment
+from evalgate.reports import cases, comment, view
 from evalgate.reports.phrases import phrase
 from evalgate.results import labels
 from evalgate.text import words
@@ -237,7 +237,9 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     failed = CaseVerdict(suite="s", case_id="c", kind=VerdictKind.FAIL, criteria=())
-    told = cases.failure_origin(labels.label(failed, case), case)
+    (shown,) = view.view_of(build.report("fail")).cases
+    label = labels.label(failed, case)
+    told = dataclasses.replace(shown, verdict=failed, label=label, compared=case).failure_origin
     assert told.startswith(said)
     assert ("a criterion" in told) is ("a criterion" in said)
     assert bool(said) == bool(told)

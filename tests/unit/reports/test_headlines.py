@@ -10,7 +10,7 @@ from evalgate.reports import cases, view, wording
 
 
 def test_every_kind_has_a_sign_of_its_own() -> None:
-    assert len({cases.kind_mark(kind) for kind in VerdictKind}) == len(VerdictKind)
+    assert len({cases.MARKS[kind] for kind in VerdictKind}) == len(VerdictKind)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ READ = use(cached=4)
 @pytest.mark.parametrize(
     ("uses", "figure", "cost", "exact"),
     [
-        ([], "", "-", "0"),
         ([PRICED], "3 calls, $0.02", "$0.02", "0.02"),
         ([PRICED, READ], "3 calls, 4 cached, $0.02", "$0.02", "0.02"),
         ([UNPRICED], "2 calls, cost unknown", "unknown", ""),

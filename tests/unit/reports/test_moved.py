@@ -12,6 +12,7 @@ from builders.compared_scenarios import COMPARED
 from evalgate import reports
 from evalgate.model import Exemption, ExemptionKind, Policy, Report, VerdictKind
 from evalgate.reports import moved, view
+from evalgate.reports.phrases import phrase
 
 LOW = {TOOLS: 0.2, WORDS: 0.1}
 ASKED = (
@@ -46,7 +47,7 @@ def told(made: Report) -> list[tuple[str, list[str], int]]:
     return [
         (
             fall.row.name,
-            [f"{each.case.case_id} {each.text}" for each in fall.case_falls],
+            [f"{each.case.case_id} {phrase('moved', each)}" for each in fall.case_falls],
             fall.higher,
         )
         for fall in moved.falls(view.view_of(made))

@@ -41,7 +41,7 @@ ROWS: dict[str, Iterable[enum.Enum | str]] = {
     "finding_text": sarif.RULES,
     "finding_label": sarif.RULES,
 }
-"""Macros that choose words by one value, with all values that they may get."""
+"""Tables of words, with all values that they may get."""
 STRANGERS = (
     "no number came back",
     "the judge gave no reply",
@@ -75,9 +75,9 @@ def test_values_beside_others_have_words_too() -> None:
 
 
 def test_every_cause_of_the_regression_gate_is_a_sentence() -> None:
-    macros = template_words.macros("sentences.txt.j2")
-    assert {cause.value for cause in GateCause} <= set(macros)
-    assert sorted(set(macros)) == sorted(macros)  # of two macros with one name, one is never used
+    names = template_words.sentences()
+    assert {cause.value for cause in GateCause} <= set(names)
+    assert sorted(set(names)) == sorted(names)  # of two with one name, one is never used
 
 
 # escaped letters are no words

@@ -78,7 +78,8 @@ def test_a_file_that_says_nothing_of_calls(
     assert (only.expected_calls, only.actual_calls) == (expected, (call("a"),))
     assert ("+ a()" in terminal.render(report)) is (expected is not None)
     assert (
-        "a was called and is not expected" in [cause.cause for cause in view.view_of(report).causes]
+        "a was called and is not expected"
+        in [cause.cause for cause in view.causes_of(view.view_of(report).cases)]
     ) is (expected is not None)
 
 

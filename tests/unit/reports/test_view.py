@@ -66,14 +66,19 @@ def test_unknown_is_not_zero() -> None:
 
 def test_criteria() -> None:
     tools, answers = view.view_of(build.report("pass fail error wrong")).criteria
-    assert (tools.name, tools.threshold, tools.mean, tools.met) == (
+    assert (tools.use.name, tools.threshold, tools.mean, tools.met) == (
         TOOLS,
         1.0,
         pytest.approx(2 / 3),
         False,
     )
     assert (tools.passed, tools.failed, tools.not_evaluated, tools.total) == (2, 1, 1, 4)
-    assert (answers.name, answers.passed, answers.failed, answers.not_evaluated) == (WORDS, 2, 1, 1)
+    assert (answers.use.name, answers.passed, answers.failed, answers.not_evaluated) == (
+        WORDS,
+        2,
+        1,
+        1,
+    )
 
 
 def test_an_informational_criterion_decides_nothing() -> None:

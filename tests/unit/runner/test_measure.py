@@ -14,7 +14,7 @@ import pytest
 
 from evalgate.agents.base import AgentFailed
 from evalgate.comparison import verdict
-from evalgate.config.context import Watcher
+from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
@@ -110,7 +110,8 @@ def session_of(*, concurrency: int = 4, budget: str = "", retries: int = 0) -> S
         }
     )
     limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.Clock())
-    return Session(settings, watcher=Watcher(), moment=NOW, panel=None, limiters=limiters)
+    context = Context(environ={}, cache=Path("/nowhere"), moment=NOW)
+    return Session(settings, context=context, panel=None, limiters=limiters)
 
 
 def scores(run: Run) -> list[tuple[str, object]]:

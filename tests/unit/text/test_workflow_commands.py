@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.errors import Place, Problem, Severity
-from evalgate.text import workflow_commands
+from evalgate.text import plain, workflow_commands
 
 
 def runner_reads(line: str) -> tuple[str, dict[str, str], str] | None:
@@ -80,10 +80,10 @@ def test_a_command_is_one_line_and_reads_back(message: str, title: str) -> None:
     ],
 )
 def test_others_commands_are_disarmed(attack: str) -> None:
-    for line in workflow_commands.disarm(attack).splitlines():
+    for line in plain.disarm(attack).splitlines():
         assert runner_reads(line) is None
         assert "##[" not in line
 
 
 def test_harmless_text_stays() -> None:
-    assert workflow_commands.disarm("a::b\n  c: d") == "a::b\n  c: d"
+    assert plain.disarm("a::b\n  c: d") == "a::b\n  c: d"

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 from evalgate.discovery import dotenv
 from evalgate.gate import doctor
 from evalgate.model import AgentUse
-from evalgate.wings.author import source as author_source
+from evalgate.wings.author import source as author_source, starter
 from evalgate.wings.author.source import AgentSource
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -78,6 +78,20 @@ def test_variables(source: str, expected: set[str]) -> None:
 def test_what_source_sets_itself() -> None:
     text = "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
     assert read_module(text).sets == {"A": "x", "B": "y", "C": ""}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "os.environ['OPENAI_API_KEY'] = os.getenv('OPENAI_API_KEY')",
+        "KEY = os.environ.get('OPENAI_API_KEY')\nos.environ['OPENAI_API_KEY'] = KEY",
+        "if not os.environ.get('OPENAI_API_KEY'):\n    os.environ['OPENAI_API_KEY'] = getpass()",
+        "if 'OPENAI_API_KEY' not in os.environ:\n    os.environ['OPENAI_API_KEY'] = getpass()",
+    ],
+)
+def test_a_variable_that_source_only_passes_on_is_needed(source: str) -> None:
+    module = read_module(f"import os\n{source}\nAgent(model='openai/gpt-4o')")
+    assert starter.needed_by(module) == ["OPENAI_API_KEY"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,16 @@ from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
+from evalgate.model import (
+    Case,
+    CriterionUse,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
+    TrialView,
+)
 from evalgate.wings.google_cloud.eval_config import PROMPT_METRIC
 
 CASE = dataclasses.replace(case("a"), extras={"topic": "parcels", "expected": {"route": "x"}})
@@ -20,7 +29,11 @@ TURNS = (turn("hi", answer="yes?"), turn("where is it?", answer="at home"))
 
 
 def grade(
-    *replies: str, template: str = "Grade {response}.", of: Case = CASE, **options: Any
+    *replies: str,
+    template: str = "Grade {response}.",
+    of: Case = CASE,
+    actual: tuple[Invocation, ...] = TURNS,
+    **options: Any,
 ) -> tuple[Grade, Any]:
     """The grade, and the requests of the judge. Sample n gets the n-th reply."""
     judge = ScriptedJudge(lambda request: replies[request.sample])
@@ -37,7 +50,7 @@ def grade(
     judges = panel(judge)
     try:
         build = criteria.build(use, CriterionServices(judge=judges))
-        return build(TrialView(case=of, actual=TURNS, expected=None)), judge.requests
+        return build(TrialView(case=of, actual=actual, expected=None)), judge.requests
     finally:
         judges.close()
 
@@ -110,6 +123,15 @@ def test_a_key_that_the_case_lacks_is_no_score() -> None:
     assert isinstance(result, NotEvaluated)
     assert (result.reason, requests) == (Reason.REFERENCE_MISSING, [])
     assert "`{ground_truth}`" in result.message
+
+
+@pytest.mark.parametrize("answer", [None, ""])
+def test_an_agent_that_says_nothing_is_graded(answer: str | None) -> None:
+    template = "Grade {response} to {prompt}."
+    result, (request,) = grade(reply("1"), template=template, actual=(turn("hi", answer=answer),))
+    assert isinstance(result, Score)
+    assert result.value == 1.0
+    assert "<<< response" in request.prompt
 
 
 def test_a_case_of_turns_has_its_last_prompt() -> None:
