@@ -24,6 +24,7 @@ from . import decision, store
 from .measure import Measurement
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
+"""The hint if git does not have the base's commit, as in a job without a checkout."""
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
@@ -44,13 +45,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     if bases and head.comparison is not None:
         base = run_parts.join(bases).with_run(workflow_run=context.workflow_run)
     base_run = None if base is None else base.run
+    comparisons = [
+        head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
+        for book in rules.books
+    ]
     measurement = Measurement(
         head=head.run,
         base=base_run,
-        comparisons=[
-            head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
-            for book in rules.books
-        ],
+        comparisons=comparisons,
         problems=(
             *settings.problems,
             *rules.problems,
@@ -160,9 +162,8 @@ def _rules(
     if not (base_commit or context.trigger.base or context.trigger.is_pull_request):
         return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
-    settings = settings.with_options(baseline="rerun")
-    base_settings = settings.model_copy(update={"base": base_commit})
-    with baseline_base.open_bases(base_settings, suites, context) as (base, _):
+    settings = settings.with_options(baseline="rerun", base=base_commit)
+    with baseline_base.open_bases(settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.in_force(settings, suites, base, context, hint=hint), base
