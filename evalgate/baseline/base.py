@@ -258,7 +258,7 @@ def _from_git(
         named_by = _settings_of_store(
             settings, base.project, of_change=context.trigger.is_pull_request
         )
-        store = history.open_store(named_by, repo, say=say)
+        store = history.open_store(named_by, repo, say=say) if named_by.baseline_folder else None
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
@@ -580,7 +580,7 @@ def _unselected(
     at `head`, and have another name there, are included. None if there is no evaluation file at
     all."""
     try:
-        unselected = settings.model_copy(update={"paths": (), "grep": ""})
+        unselected = settings.with_options(paths=(), grep="")
         discovery = discover.discover(unselected, tree=tree)
     except NothingToDo:
         return None
@@ -1055,7 +1055,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         yield BaseCheckout(
             tree=tree,
             root=root,
-            notes=tuple(filter(None, notes)),
+            notes=notes,
             problem=Sentence("base_checkout_differs", missing_files),
         )
     finally:

@@ -266,7 +266,9 @@ def _both_rules(
         tuple(common_suites),
         [book.divided(shares) for book in books],
         Edits(
-            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)), unasked=tuple(unasked)
+            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)),
+            both_decide=shares > 1,
+            unasked=tuple(unasked),
         ),
     )
 

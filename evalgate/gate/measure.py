@@ -419,7 +419,7 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
             commit=base.origin.commit,
             part=base_part,
             repeats=repeats,
-            stored_agents=baseline_base.stored_agents(base, project.suites),
+            stored_agents=baseline_base.stored_agents(base, suites),
         )
 
 
@@ -615,7 +615,7 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
-            reused_suites = base.reused_suites(self._gate.project.suites)
+            reused_suites = base.reused_suites(self._rules.suites)
             stored_tasks = [
                 task
                 for task in first_tasks

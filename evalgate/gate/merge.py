@@ -162,9 +162,8 @@ def _rules(
     if not (base_commit or context.trigger.base or context.trigger.is_pull_request):
         return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
-    settings = settings.with_options(baseline="rerun")
-    base_settings = settings.model_copy(update={"base": base_commit})
-    with baseline_base.open_bases(base_settings, suites, context) as (base, _):
+    settings = settings.with_options(baseline="rerun", base=base_commit)
+    with baseline_base.open_bases(settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.in_force(settings, suites, base, context, hint=hint), base

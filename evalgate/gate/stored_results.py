@@ -33,8 +33,10 @@ from evalgate.model import (
     ExemptionKind,
     FailureOrigin,
     GradedTrial,
+    Policy,
     Reason,
     Report,
+    RuleBook,
     Run,
     Suite,
     TrialKey,
@@ -45,7 +47,7 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.results import file, history, kept, labels as case_labels
-from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.file import PolicyEntry, Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
@@ -136,7 +138,7 @@ def _stored_measurement(
 ) -> tuple[Measurement, Rules]:
     """The measurement in stored results, and the rules that decide on it. Without `base_results`,
     only head's rules decide."""
-    settings = settings.model_copy(update={"adk_compat": head_results.deviations.is_adk_compat})
+    settings = settings.with_options(adk_compat=head_results.deviations.is_adk_compat)
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
@@ -151,6 +153,16 @@ def _stored_measurement(
     # not in its results
     if base is None or comparison is not None:
         books, edits = books[:1], head_results.edits
+        if edits.both_decide:  # this checkout has only head's rules
+            policy = books[0].policy
+            fields = {
+                name: getattr(
+                    policy if name in settings.explicit_options else head_results.policy, name
+                )
+                for name in PolicyEntry.model_fields
+            }
+            policy = Policy(exemptions=policy.exemptions, deviations=policy.deviations, **fields)
+            books = (RuleBook(policy=policy),)
     rules = replace(rules, books=books, edits=edits)
     head = head_results.with_run(suites=rules.suites).run
     if base is None or base_results is None:
@@ -434,7 +446,7 @@ def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> t
             sorted(name for name in other_files if (settings.root / name).is_file())
         )
         if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
-            others = settings.model_copy(update={"paths": present_files, "grep": ""})
+            others = settings.with_options(paths=present_files, grep="")
             suites += _run_suites(others)
     except ConfigError:
         return _stored_suites(stored_cases)

@@ -78,11 +78,12 @@ class AgentChange:
 
 def changes_of(report: Report) -> tuple[AgentChange, ...]:
     """All known differences, most important first; anything unknown on either side is left out."""
-    if report.base is None:
+    base = report.compared.base
+    if base is None:
         return ()
     all_changes = (
         change
-        for base_description, head_description in pairs(report.run, report.base)
+        for base_description, head_description in pairs(report.run, base)
         for change in _compare(base_description, head_description)
     )
     changes = dict.fromkeys(itertools.islice(all_changes, MOST))
@@ -99,9 +100,8 @@ def changes_of(report: Report) -> tuple[AgentChange, ...]:
 
 def is_known(report: Report) -> bool:
     """True if all agents are fully known on both sides."""
-    if report.base is None:
-        return False
-    sides = [side for pair in pairs(report.run, report.base) for side in pair]
+    base = report.compared.base
+    sides = [] if base is None else [side for pair in pairs(report.run, base) for side in pair]
     return bool(sides) and all(side.agents and side.packages and side.files for side in sides)
 
 
