@@ -19,6 +19,7 @@ from evalgate.model import (
     Confirmation,
     Exemption,
     ExemptionKind,
+    FailOn,
     FailureKind,
     FailureOrigin,
     GateCause,
@@ -65,7 +66,11 @@ def decide(
     if compared is not None:
         book = compared.book
         decided = compared.decided
-        if policy.fail_on and _stopped_its_agent(run, compared, advisory=policy.advisory):
+        if (
+            policy.fail_on
+            and FailOn.NOT_MEASURED not in policy.fail_on
+            and _stopped_its_agent(run, compared, advisory=policy.advisory)
+        ):
             policy = policy.blocking()  # the change broke the agent; this is not an outage
     threshold_gate = _ThresholdGate(
         run=run,
@@ -150,20 +155,6 @@ class _ThresholdGate:
         )
 
     @cached_property
-    def drifted_cases(self) -> frozenset[CaseKey]:
-        """Cases that the base passed in an earlier run, and that fail on both sides today."""
-        trials = self.base.trials if self.base else ()
-        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
-        return frozenset(
-            case.key
-            for case in self.cases
-            if case.key in keys
-            and case.origin in OF_BASE
-            and case.base
-            and case.base.passed > case.base.failed
-        )
-
-    @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
         """The verdicts on the cases, with the reasons why some do not block."""
         uses = pairing.uses_by_case(self.run)
@@ -171,22 +162,34 @@ class _ThresholdGate:
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
         side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
         verdicts = self.decided if is_known else side.verdicts
-        return {key: self._exempted(case) for key, case in verdicts.items()}
-
-    def _exempted(self, case: CaseVerdict) -> CaseVerdict:
-        if case.key in self.drifted_cases:
-            kind = VerdictKind.NOT_MEASURED
-            case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        is_advisory = case.suite in self.policy.advisory
-        exemption = None if is_advisory else self.policy.exemptions.get(case.key)
-        is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
-        if exemption is not None:
-            pass  # it needs no other reason not to block
-        elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
-            exemption = Exemption(kind=ExemptionKind.FLAKY)
-        elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
-            exemption = Exemption(kind=ExemptionKind.ALLOWED)
-        return replace(case, exemption=exemption)
+        # cases that the base passed in an earlier run, and that fail on both sides today
+        trials = self.base.trials if self.base else ()
+        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
+        drifted_keys = {
+            case.key
+            for case in self.cases
+            if case.key in keys
+            and case.origin in OF_BASE
+            and case.base
+            and case.base.passed > case.base.failed
+        }
+        exempted_cases = {}
+        for key, verdict in verdicts.items():
+            case = verdict
+            if key in drifted_keys:
+                kind = VerdictKind.NOT_MEASURED
+                case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
+            is_advisory = case.suite in self.policy.advisory
+            exemption = None if is_advisory else self.policy.exemptions.get(key)
+            is_flaky = self.book.confirmations.get(key) is Confirmation.FLAKY
+            if exemption is not None:
+                pass  # it needs no other reason not to block
+            elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+                exemption = Exemption(kind=ExemptionKind.FLAKY)
+            elif case.kind is VerdictKind.FAIL and self._is_allowed(key):
+                exemption = Exemption(kind=ExemptionKind.ALLOWED)
+            exempted_cases[key] = replace(case, exemption=exemption)
+        return exempted_cases
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:
@@ -340,7 +343,8 @@ def _causes(run: Run, comparison: Comparison, policy: Policy) -> Mapping[Verdict
         causes[VerdictKind.INCONCLUSIVE] = cause
     # a budget that the base's usage would not have ended; a base that reports no tokens counts as 0
     is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
-    head_tokens, base_tokens, _ = run.tokens_beside(comparison.base)
-    if is_of_tokens and head_tokens > APPETITE * (base_tokens or 0):
+    usage = run.tokens_beside(comparison.base) if is_of_tokens else (0, 0, 0)
+    head_tokens, base_tokens, _ = usage
+    if head_tokens > APPETITE * (base_tokens or 0):
         causes.setdefault(VerdictKind.NOT_MEASURED, GateCause.APPETITE)
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}

@@ -123,19 +123,18 @@ def without_retries(regex: str) -> str:
     regex = "".join(
         f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces
     )
-    first, *inner_patterns = (_names_without_retries(names) for names in regex.split(_FOLDERS))
+    by_folder = []
+    for names in regex.split(_FOLDERS):
+        first, *pieces = _STARS.split(names)
+        patterns = [first]  # then each piece with the star before it
+        for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
+            is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
+            patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+        by_folder.append("".join(patterns))
+    first, *inner_patterns = by_folder
     if not inner_patterns:
         return first
     *inner_patterns, last = inner_patterns
     return "".join(
         [first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner_patterns), _FOLDERS, last]
     )
-
-
-def _names_without_retries(names: str) -> str:
-    first, *pieces = _STARS.split(names)
-    patterns = [first]  # then each piece with the star before it
-    for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
-        is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
-        patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
-    return "".join(patterns)

@@ -17,7 +17,6 @@ from evalgate.model import (
     Attachment,
     Case,
     ConfigOrigin,
-    Content,
     CriterionUse,
     Invocation,
     Need,
@@ -64,7 +63,7 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
         case
         for case in suite.cases
         if any(
-            not _has_text(turn.user_content)
+            not turn.user_content.text(with_thoughts=True).strip()
             and not any(isinstance(part, Attachment) for part in turn.user_content.parts)
             for turn in case.turns
         )
@@ -72,10 +71,6 @@ def silent_conversations(suite: Suite) -> Iterator[Problem]:
     if silent_cases:
         message = f"{_case_names(silent_cases)}: a turn has no user text"
         yield errors.warning("empty-user-text", message, _place_of(suite, silent_cases[0]))
-
-
-def _has_text(content: Content) -> bool:
-    return bool(content.text(with_thoughts=True).strip())
 
 
 STATE = "final_session_state"
@@ -263,7 +258,8 @@ def metrics_not_run(suite: Suite) -> Iterator[Problem]:
 
 
 def _answers(turn: Invocation) -> bool:
-    return turn.final_response is not None and _has_text(turn.final_response)
+    response = turn.final_response
+    return response is not None and bool(response.text(with_thoughts=True).strip())
 
 
 def _has_words(turn: Invocation) -> bool:

@@ -359,7 +359,7 @@ class TrialLimiter:
         self._trials_at_once = trials_at_once
         self._stop = stop
         self._changed = threading.Condition()
-        self._providers: dict[str, frozenset[str]] = {}
+        self._names: dict[str, frozenset[str]] = {}  # of the limiters of an agent
         self._under_way: Counter[str] = Counter()
 
     def __call__(self, agent: str, attempt: Callable[[], Outcome]) -> Outcome:
@@ -375,26 +375,27 @@ class TrialLimiter:
         hosts = map(models.parse_name, models_of(outcome))
         providers = {host.provider for host in hosts if host.provider}
         with self._changed:
-            self._providers[agent] = self._providers.get(agent, frozenset()) | providers
+            names = self._names.get(agent, names) | providers
+            self._names[agent] = names
         if not isinstance(outcome, AgentFailure):
-            for limiter in self._limiters.find(self._names_of(agent)).values():
+            for limiter in self._limiters.find(names).values():
                 limiter.succeeded(peers=self._trials_at_once)
         elif outcome.kind is FailureKind.RATE_LIMITED:
             # an agent says what it likes: judges take its word for no longer than trials do
             wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
             kind = JudgeFailureKind.RATE_LIMITED
             failure = JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s)
-            for name in self._names_of(agent):
+            for name in names:
                 self._limiters.of(name).pushed_back(failure, since=started_at)
         return outcome
 
-    def _enter(self, agent: str) -> tuple[str, ...]:
+    def _enter(self, agent: str) -> frozenset[str]:
         """Wait for the providers' pauses and for room; return the names of their limiters, which
         the caller frees. A stopped run does not wait."""
         clock = self._limiters.clock
         latest_start = clock.now() + LONGEST_PAUSE_S
         while True:
-            names = self._names_of(agent)
+            names = self._names.get(agent, frozenset({f"agent {agent}"}))
             limiters = self._limiters.find(names)
             longest_pause_s = max((limiter.pause_s for limiter in limiters.values()), default=0.0)
             pause_s = min(longest_pause_s, latest_start - clock.now())
@@ -408,6 +409,3 @@ class TrialLimiter:
                     self._under_way.update(names)
                     return names
                 self._changed.wait(LOOK_S)
-
-    def _names_of(self, agent: str) -> tuple[str, ...]:
-        return (f"agent {agent}", *sorted(self._providers.get(agent, frozenset())))

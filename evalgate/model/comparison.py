@@ -6,9 +6,9 @@ import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from statistics import fmean
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer
 
 from evalgate.errors import Place
 from evalgate.values import Wording, frozen_dataclass
@@ -17,6 +17,9 @@ from .conversation import Content, Invocation, ToolCall, ToolResponse
 from .deviations import OURS, Deviations
 from .run import CaseVerdict, Exemption, Run, VerdictKind
 from .trial import CaseKey
+
+SORTED = PlainSerializer(sorted)
+"""Equal sets are written alike."""
 
 
 class FailOn(enum.StrEnum):
@@ -56,7 +59,7 @@ class CriterionRule(BaseModel, extra="forbid", frozen=True):
 class Policy:
     """The rules of the gate."""
 
-    fail_on: frozenset[FailOn] = frozenset(
+    fail_on: Annotated[frozenset[FailOn], SORTED] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
     """The results that fail the job."""
@@ -74,7 +77,7 @@ class Policy:
     """The tolerated drop."""
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
     """Which failures count."""
-    advisory: frozenset[str] = frozenset()
+    advisory: Annotated[frozenset[str], SORTED] = frozenset()
     """Suites that are shown and never decide."""
     exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)
     """Cases that are shown and never decide."""
@@ -456,20 +459,6 @@ class PassRates:
     any_of_k: float
     """pass@k: the chance that at least one of k runs passes."""
 
-    @classmethod
-    def of(cls, counts: Sequence[tuple[int, int]], k: int) -> PassRates:
-        """The rates by each case's passes and runs. Source: Yao et al. 2024 (arXiv 2406.12045);
-        Chen et al. 2021 (arXiv 2107.03374)."""
-        return cls(
-            cases=len(counts),
-            k=k,
-            rate=fmean(passes / runs for passes, runs in counts),
-            all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
-            any_of_k=fmean(
-                1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
-            ),
-        )
-
 
 class Cell(enum.IntEnum):
     """The result of a pair of runs, one of each side."""
@@ -603,8 +592,8 @@ class BaseOrigin:
     """Facts that a reader must know (old results, another model)."""
 
     def with_notes(self, notes: Iterable[Wording], *, age_days: float | None = None) -> BaseOrigin:
-        """The origin with more notes, each once, and with the age of its results."""
-        all_notes = dict.fromkeys((*self.notes, *notes))
+        """The origin with more notes, each once and none empty, and with the age of its results."""
+        all_notes = dict.fromkeys(note for note in (*self.notes, *notes) if note)
         return replace(
             self, notes=tuple(all_notes), age_days=self.age_days if age_days is None else age_days
         )
@@ -650,6 +639,8 @@ class Edits:
     """True if the change passes by only one of both rule books, its own and the base's."""
     by_base: bool = False
     """True if the base's book decided."""
+    both_decide: bool = False
+    """True if the worse verdict of two books counted."""
     unasked: tuple[str, ...] = ()
     """Criteria of the base that were not evaluated."""
 

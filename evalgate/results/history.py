@@ -154,12 +154,12 @@ class History:
         context = self.context
         is_kept = context.keep and context.is_attended and not self.settings.is_part
         base_cases = {
-            key: tuple(
+            (case.suite, case.case_id): tuple(
                 _past_case(outcome, runs[outcome.number])
                 for outcome in case.outcomes
                 if outcome.number in runs
             )
-            for key, case in past.by_case().items()
+            for case in past.cases
         }
         return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
@@ -695,8 +695,6 @@ MOST_PASSED_OVER = 20
 def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFolder | None:
     """The configured store; None for a folder with committed files: a change could write the
     results that it is compared with."""
-    if not settings.baseline_folder:
-        return None
     folder = settings.root / settings.baseline_folder
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")

@@ -443,17 +443,20 @@ def private_folder(under: Path) -> Iterator[Path]:
 
     A lock beside it shows that its process runs; the system releases the lock at the end of the
     process. Raises UnavailableError."""
+    import filelock  # noqa: PLC0415 - see above
+
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+    new_lock = partial(filelock.FileLock, timeout=0, thread_local=False)
     try:
         under.mkdir(parents=True, exist_ok=True)
         for old_folder in sorted(under.glob(f"{_PREFIX}*")):
             if old_folder.is_dir():
-                lock = _lock_of(old_folder)
+                lock = new_lock(old_folder.with_suffix(".lock"))
                 with suppress(OSError):  # filelock.Timeout, if its process runs, is an OSError
                     lock.acquire()
                     _remove_with_lock(old_folder, lock)
         folder = under.resolve() / name
-        lock = _lock_of(folder)
+        lock = new_lock(folder.with_suffix(".lock"))
         lock.acquire()  # before the folder exists, so that no folder is without a lock
         folder.mkdir(mode=0o700)
     except OSError as error:
@@ -477,12 +480,6 @@ def remove_folder(folder: Path) -> None:
                     with suppress(OSError):
                         place.chmod(stat.S_IRWXU)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lock_of(folder: Path) -> filelock.FileLock:
-    import filelock  # noqa: PLC0415 - see above
-
-    return filelock.FileLock(folder.with_suffix(".lock"), timeout=0, thread_local=False)
 
 
 def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:

@@ -190,9 +190,8 @@ def _resolve_python(python: str, root: Path, world: InstallSetup) -> str:
 
 def venv_pythons(folder: Path, root: Path) -> Iterator[Path]:
     """The Pythons of each `.venv` that may be in `folder` and above it, up to `root`."""
-    for place in (folder, *folder.parents):
-        if place.is_relative_to(root):
-            yield place / ".venv" / "bin" / "python"
+    for place in python_needs.upward(folder, root):
+        yield place / ".venv" / "bin" / "python"
 
 
 def _find_python(
