@@ -471,7 +471,9 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
         )
         checks, own_checks = (
             _by_subject(outcomes.checks(plan, content)) if content else {}
-            for content in (_content_of(result), _content_of(own_result))
+            for content in (
+                side.golden_result or side.scenario_result for side in (result, own_result)
+            )
         )
         for key, check in checks.items():
             if key in own_checks and transcript.invocations:
@@ -482,10 +484,6 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
                     column=_COLUMNS.get((check.outcome, own_check.outcome), _OPEN),
                     reasons=(check.explanation, own_check.explanation),
                 )
-
-
-def _content_of(result: EvaluationResult) -> GoldenResult | ScenarioResult | None:
-    return result.golden_result or result.scenario_result
 
 
 def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
