@@ -3,7 +3,7 @@ loop.
 
 It runs inside the agent's own interpreter, with the standard library and the agent's framework, and
 without evalgate. Its folder is loaded under a private name, so that the agent's imports can neither
-find nor shadow it. Everything here must work on Python 3.10."""
+find nor shadow it. Everything here must work on Python 3.9."""
 
 from __future__ import annotations
 
