@@ -13,9 +13,12 @@ from pydantic import Field, PlainSerializer
 from evalgate.values import Json, frozen_dataclass
 
 SCHEMA_VERSION = 1
+"""Of calibration.json; raised if a reader of the earlier version would misread it."""
 DECIMALS = 6
+"""Of the rates in calibration.json."""
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Rounded: TypeAlias = Annotated[float, PlainSerializer(lambda number: round(number, DECIMALS))]
+"""A rate as calibration.json writes it."""
 
 
 @frozen_dataclass
@@ -28,6 +31,7 @@ class JudgeIdentity:
     prompt_version: str = ""
     """Of evalgate's question; empty if unknown."""
     num_samples: int = 1
+    """Replies that the judge gives for each question."""
     config: Json = field(default_factory=dict)
     """The model's options."""
 
@@ -46,9 +50,13 @@ class Confusion:
     the judge agrees."""
 
     true_positive: Count = 0
+    """Both say yes."""
     false_negative: Count = 0
+    """The judge says no, the human yes."""
     false_positive: Count = 0
+    """The judge says yes, the human no."""
     true_negative: Count = 0
+    """Both say no."""
 
     @property
     def total(self) -> int:
@@ -71,6 +79,7 @@ class Rate:
     """An estimate and its 95% interval."""
 
     value: Annotated[Rounded, Field(ge=-1, le=1)]
+    """From 0 to 1; kappa may be negative."""
     low: Rounded
     """The lower end of its 95 % interval."""
     high: Rounded
@@ -80,11 +89,12 @@ class Rate:
 class ConfusionKind(enum.StrEnum):
     """How a judge and a human can disagree."""
 
-    # the judge says yes, the human no: the gate misses a failure
     FALSE_POSITIVE = "false_positive"
-    # the judge says no, the human yes: the gate fails without cause
+    """The judge says yes, the human no: the gate misses a failure."""
     FALSE_NEGATIVE = "false_negative"
-    UNDECIDED = "undecided"  # the judge could not decide: not a disagreement
+    """The judge says no, the human yes: the gate fails without cause."""
+    UNDECIDED = "undecided"
+    """The judge could not decide: not a disagreement."""
 
 
 @frozen_dataclass

@@ -13,16 +13,25 @@ from evalgate.values import Json
 from . import ToolCall
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
+"""The side that has a line: both, only the expected calls, or only the actual ones."""
 
 LINE_WIDTH = 88
+"""In characters: two different calls of at most two arguments are shown in one line each up to
+here."""
 VALUE_WIDTH = 160
+"""Characters of an argument's value that are shown."""
 NAME_WIDTH = 100
+"""Characters of a tool's or an argument's name that are shown."""
 MAX_CALLS = 300
+"""Calls of a turn that are aligned; more would take too long."""
 CONTEXT = 3
+"""Equal calls that are kept before the first difference of a longer list."""
 
 
 _AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
+"""Writes values as they are shown."""
 _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
+"""Writes equal values alike, so that they can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class CallLine:
     mark: Mark
     """The side that has the line."""
     text: str = ""
+    """The call, or one of its arguments; empty for the count of equal ones."""
     equal: int = 0
     """The number of equal arguments, which are not listed."""
 
@@ -161,6 +171,7 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
 
 
 def _tool(name: str) -> str:
+    """The name of a tool, limited in length."""
     return plain.clip(name, NAME_WIDTH)
 
 

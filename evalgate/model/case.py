@@ -21,6 +21,7 @@ class SessionInput:
     """The initial session of a case."""
 
     app_name: str = ""
+    """As the file has it; the agent's own driver may use another one."""
     user_id: str = ""
     session_id: str | None = None
     """None for a new one."""
@@ -47,6 +48,7 @@ class Persona:
     persona_id: str
     description: str = ""
     behaviors: tuple[PersonaBehavior, ...] = ()
+    """Empty for a built-in persona."""
 
 
 @frozen_dataclass
@@ -58,6 +60,7 @@ class ConversationScenario:
     conversation_plan: str
     """What the user wants, in words."""
     persona: Persona | None = None
+    """None for a user without a special character."""
     max_turns: int | None = None
     """None for the limit of the suite's simulator."""
 
@@ -89,6 +92,7 @@ class AdkCase:
     scenario: ConversationScenario | None = None
     """The plan of a simulated user."""
     session: SessionInput | None = None
+    """None: a new session without state."""
     rubrics: tuple[Rubric, ...] = ()
     """Rubrics for all of its turns."""
     expects_state: Json | None = None
@@ -138,6 +142,7 @@ class EvalSet:
     """ADK's EvalSet: the cases of one file."""
 
     eval_set_id: str
+    """As the file has it, which need not be unique among files."""
     cases: tuple[Case, ...]
     name: str | None = None
     description: str | None = None
@@ -150,11 +155,16 @@ class EvalSet:
 class Need(enum.StrEnum):
     """A requirement of a criterion. The linter checks requirements before a run costs anything."""
 
-    REFERENCE = "reference"  # expected invocations
-    SCENARIO = "scenario"  # a conversation scenario
-    RUBRICS = "rubrics"  # rubrics on the criterion, the case or an invocation
-    JUDGE = "judge"  # a model
-    VERTEX = "vertex"  # Google Cloud's evaluation service
+    REFERENCE = "reference"
+    """Expected invocations."""
+    SCENARIO = "scenario"
+    """A conversation scenario."""
+    RUBRICS = "rubrics"
+    """Rubrics on the criterion, the case or an invocation."""
+    JUDGE = "judge"
+    """A model."""
+    VERTEX = "vertex"
+    """Google Cloud's evaluation service."""
 
 
 JUDGED = frozenset({Need.JUDGE, Need.VERTEX})
@@ -166,7 +176,9 @@ class Scale:
     """The ends of a criterion's scale; None if open."""
 
     lowest: float | None = 0.0
+    """None: there is no lower end."""
     highest: float | None = 1.0
+    """None: there is no upper end."""
     resolution: float = 0.0
     """The largest difference that measuring itself may cause."""
     clocked: bool = False
@@ -182,6 +194,7 @@ class CriterionSetup:
     """A criterion as the user configured it."""
 
     name: str
+    """As the file of criteria writes it; unique in a suite."""
     threshold: float | None
     """None for informational criteria, and if only the base decides."""
     options: Json = field(default_factory=dict)
@@ -204,6 +217,7 @@ class CriterionUse(CriterionSetup):
     origin."""
 
     scale: Scale = field(default_factory=Scale)
+    """Of its scores."""
     needs: frozenset[Need] = frozenset()
     """What a case must have for it."""
     prompt_version: str = ""
@@ -292,21 +306,27 @@ class SimulatorUse:
 class ConfigOrigin(enum.StrEnum):
     """The source of a suite's criteria."""
 
-    EXPLICIT = "explicit"  # named by the user
-    BESIDE = "beside"  # test_config.json in the file's own folder
-    ABOVE = "above"  # the nearest test_config.json above it
-    EMBEDDED = "embedded"  # in the gate file (evalgate.yml)
-    EVALUATION = "evaluation"  # in the evaluation itself, and its app's settings (CES)
-    DEFAULTS = "defaults"  # ADK's defaults: no config was found
+    EXPLICIT = "explicit"
+    """Named by the user."""
+    BESIDE = "beside"
+    """In test_config.json in the file's own folder."""
+    ABOVE = "above"
+    """In the nearest test_config.json above the file's folder."""
+    EMBEDDED = "embedded"
+    """In the gate file (evalgate.yml)."""
+    EVALUATION = "evaluation"
+    """In the evaluation itself, and its app's settings (CES)."""
+    DEFAULTS = "defaults"
+    """ADK's defaults: no config was found."""
 
 
 @frozen_dataclass
 class CriteriaSource:
-    """The file (repository-relative; "" for defaults) with a suite's criteria, and how it was
-    found."""
+    """The source of a suite's criteria."""
 
     origin: ConfigOrigin
     file: str = ""
+    """Repository-relative; "" for defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,6 +340,7 @@ class AgentUse:
     results."""
 
     driver: str
+    """Its name in the table of `evalgate.agents`."""
     options: Json = field(default_factory=dict)
     """As the driver defines them."""
     found_by: str = ""
@@ -349,10 +370,13 @@ class Suite:
     eval_set: EvalSet
     criteria: tuple[CriterionUse, ...]
     criteria_source: CriteriaSource
+    """The file with its criteria, and how it was found."""
     agent: AgentUse
+    """Who answers the user."""
     simulator: SimulatorUse = SimulatorUse()
     """Who speaks for the user in scenarios."""
     simulator_place: Place | None = None
+    """Where the simulated user is configured; None for ADK's defaults."""
     problem: str = ""
     """Why the suite cannot be measured, an error of this file only; the suite then has no cases."""
 

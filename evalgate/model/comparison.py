@@ -25,18 +25,25 @@ SORTED = PlainSerializer(sorted)
 class FailOn(enum.StrEnum):
     """Results that can fail the job."""
 
-    THRESHOLD = "threshold"  # cases below their thresholds
-    REGRESSION = "regression"  # head is worse than base
+    THRESHOLD = "threshold"
+    """Cases below their thresholds."""
+    REGRESSION = "regression"
+    """Head is worse than the base."""
     NOT_MEASURED = "not_measured"
+    """Something could not be evaluated."""
     INCONCLUSIVE = "inconclusive"
+    """There is not enough data."""
 
 
 class ThresholdRule(enum.StrEnum):
     """Which cases below their thresholds fail the gate, if there is a base."""
 
-    CONFIRMED = "confirmed"  # failures that reruns confirm
-    NEW = "new"  # of these, failures that the base does not have
-    ALL = "all"  # all failures, by first runs
+    CONFIRMED = "confirmed"
+    """Failures that reruns confirm."""
+    NEW = "new"
+    """Of these, failures that the base does not have."""
+    ALL = "all"
+    """All failures, by first runs."""
 
 
 class CriterionRule(BaseModel, extra="forbid", frozen=True):
@@ -96,27 +103,42 @@ class Policy:
 class GateKind(enum.StrEnum):
     """The two questions of the gate."""
 
-    THRESHOLD = "threshold"  # is head good enough?
-    REGRESSION = "regression"  # is head worse than base?
+    THRESHOLD = "threshold"
+    """Is head good enough?"""
+    REGRESSION = "regression"
+    """Is head worse than the base?"""
 
 
 class GateCause(enum.StrEnum):
     """Why the regression gate has its verdict."""
 
-    WORSE = "worse"  # enough evidence
+    WORSE = "worse"
+    """There is enough evidence that head is worse."""
     NO_EVIDENCE = "no_evidence"
-    NO_AGENT = "no_agent"  # the change adds the first agent
+    """Enough was compared, and it does not show that head is worse."""
+    NO_AGENT = "no_agent"
+    """The change adds the first agent."""
     NO_BASE = "no_base"
-    BASE_FAILED = "base_failed"  # in every run, by its own failures
-    BASE_LACKS = "base_lacks"  # lacks scores because of its own failures
-    UNPAIRED = "unpaired"  # no common cases
-    UNSCORED = "unscored"  # too few scores
-    CUT_SHORT = "cut_short"  # by a budget
-    APPETITE = "appetite"  # head used so much more than the base that a budget ended
-    PAST = "past"  # a drop, compared with results of another day
+    """There are no results of a base."""
+    BASE_FAILED = "base_failed"
+    """The base failed in every run, by its own failures."""
+    BASE_LACKS = "base_lacks"
+    """The base lacks scores because of its own failures."""
+    UNPAIRED = "unpaired"
+    """The sides have no common cases."""
+    UNSCORED = "unscored"
+    """Too few cases have scores on both sides."""
+    CUT_SHORT = "cut_short"
+    """A budget ended the run."""
+    APPETITE = "appetite"
+    """Head used so much more than the base that a budget ended."""
+    PAST = "past"
+    """There is a drop, compared with results of another day."""
     UNDECIDED = "undecided"
-    UNTOUCHED = "untouched"  # the change does not edit the agent
-    ONLY_CASES = "only_cases"  # the change edits only evaluation files
+    UNTOUCHED = "untouched"
+    """The change does not edit the agent."""
+    ONLY_CASES = "only_cases"
+    """The change edits only evaluation files."""
 
 
 @frozen_dataclass
@@ -151,6 +173,7 @@ class SuiteVerdict:
     required_pass_rate: float = 1.0
     """The share of its measured cases that must pass."""
     reason: Wording = ""
+    """In words; "" for a plain pass."""
     advisory: bool = False
     """True if it is shown and never decides."""
     lesser_kinds: frozenset[VerdictKind] = frozenset()
@@ -162,6 +185,7 @@ class Verdict:
     """The overall verdict: one kind, one sentence, and the verdicts that it is made of."""
 
     kind: VerdictKind
+    """The most severe kind of its gates."""
     reason: Wording = ""
     """The verdict in one or more sentences."""
     blocked_by: VerdictKind | None = None
@@ -191,53 +215,71 @@ class Verdict:
 class Change(enum.StrEnum):
     """The result for a criterion over the cases that both sides ran."""
 
-    REGRESSED = "regressed"  # enough evidence
+    REGRESSED = "regressed"
+    """There is enough evidence of a drop."""
     IMPROVED = "improved"
-    NO_EVIDENCE = "no_evidence"  # too little or no evidence
-    # no claim is possible: the base ran on another day, or failed by itself
+    """There is enough evidence of a rise."""
+    NO_EVIDENCE = "no_evidence"
+    """There is too little evidence, or none."""
     INCONCLUSIVE = "inconclusive"
-    NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
+    """No claim is possible: the base ran on another day, or failed by itself."""
+    NOT_MEASURED = "not_measured"
+    """Too few cases have a score on both sides."""
 
 
 class Lack(enum.StrEnum):
     """What a criterion lacks for a sure result."""
 
-    CLOCK = "clock"  # it is read from a clock, and the sides did not run together
-    SCORES = "scores"  # too few scores on both sides
-    RUNS = "runs"  # too few runs: a budget ended, or all runs of a side crashed
-    BASE_FAILED = "base_failed"  # too few scores, only because the base's agent failed by itself
-    PAST = "past"  # a base that ran on the same day
+    CLOCK = "clock"
+    """It is read from a clock, and the sides did not run together."""
+    SCORES = "scores"
+    """Too few scores on both sides."""
+    RUNS = "runs"
+    """Too few runs: a budget ended, or all runs of a side crashed."""
+    BASE_FAILED = "base_failed"
+    """Too few scores, only because the base's agent failed by itself."""
+    PAST = "past"
+    """A base that ran on the same day."""
 
 
 class CaseStatus(enum.StrEnum):
     """How a case relates to the base."""
 
-    PAIRED = "paired"  # the same case on both sides
-    NEW = "new"  # not in the base's evaluation files; it may still have run on both sides
-    CHANGED = "changed"  # the base's results are of another version of the case
-    REMOVED = "removed"  # only on the base
+    PAIRED = "paired"
+    """The same case on both sides."""
+    NEW = "new"
+    """Not in the base's evaluation files; it may still have run on both sides."""
+    CHANGED = "changed"
+    """The base's results are of another version of the case."""
+    REMOVED = "removed"
+    """Only on the base."""
 
 
 class FailureOrigin(enum.StrEnum):
     """The origin of a failed case."""
 
-    NEW = "new"  # the base passes
-    KNOWN = "known"  # also fails on the base
-    MIXED = "mixed"  # outcomes differ within a side
-    FLAKY = "flaky"  # not confirmed by reruns
-    UNKNOWN = "unknown"  # the base's result is unknown
-    UNCONFIRMED = "unconfirmed"  # too few reruns could be measured
+    NEW = "new"
+    """The base passes."""
+    KNOWN = "known"
+    """The case also fails on the base."""
+    MIXED = "mixed"
+    """Outcomes differ within a side."""
+    FLAKY = "flaky"
+    """Reruns do not confirm the failure."""
+    UNKNOWN = "unknown"
+    """The base's result is unknown."""
+    UNCONFIRMED = "unconfirmed"
+    """Too few reruns could be measured."""
 
 
 @frozen_dataclass
 class CaseOutcome:
-    """One side's trials of one case by outcome, and the threshold gate's verdict on the case.
-
-    A trial passes if every deciding criterion reaches its threshold; `unmeasured` trials have no
-    score."""
+    """One side's trials of one case by outcome, and the threshold gate's verdict on the case."""
 
     passed: int
+    """Trials in which every deciding criterion reaches its threshold."""
     failed: int
+    """Trials in which a deciding criterion is below its threshold."""
     unmeasured: int
     """Trials without a score, and trials that did not run."""
     kind: VerdictKind
@@ -335,6 +377,7 @@ class CaseSides:
     """The outcomes of one case on both sides."""
 
     suite: str
+    """Its key."""
     case_id: str
     status: CaseStatus
     head: CaseOutcome | None = None
@@ -393,6 +436,7 @@ class AppliedRule:
     gating: bool
     """False if it is shown and never decides."""
     lower_is_better: bool
+    """True for costs, such as tokens: a rise is worse."""
     floor: float
     """The tolerated drop, absolute."""
     advisory: bool = False
@@ -419,6 +463,7 @@ class CriterionComparison:
 
     name: str
     rule: AppliedRule
+    """How it was compared."""
     change: Change
     cases: ComparedCases
     base: float | None = None
@@ -463,10 +508,14 @@ class PassRates:
 class Cell(enum.IntEnum):
     """The result of a pair of runs, one of each side."""
 
-    FELL = 0  # the base passes more criteria
-    ROSE = 1  # head passes more criteria
-    PASSED = 2  # both pass all
-    FAILED = 3  # neither passes all, and neither passes more
+    FELL = 0
+    """The base passes more criteria."""
+    ROSE = 1
+    """Head passes more criteria."""
+    PASSED = 2
+    """Both pass all."""
+    FAILED = 3
+    """Neither passes all, and neither passes more."""
 
 
 @frozen_dataclass
@@ -482,11 +531,16 @@ class Bet:
 class Confirmation(enum.StrEnum):
     """The result of rerunning a case that fails in its first runs."""
 
-    BROKEN = "broken"  # the base passes, and the bets show that head does not
-    FAILING = "failing"  # head fails, whatever the base does
-    FLAKY = "flaky"  # head passes in reruns
-    OPEN = "open"  # not rerun, or not often enough
-    LOST = "lost"  # its reruns could not be measured
+    BROKEN = "broken"
+    """The base passes, and the bets show that head does not."""
+    FAILING = "failing"
+    """Head fails, whatever the base does."""
+    FLAKY = "flaky"
+    """Head passes in reruns."""
+    OPEN = "open"
+    """The case was not rerun, or not often enough."""
+    LOST = "lost"
+    """Its reruns could not be measured."""
 
 
 @frozen_dataclass
@@ -563,10 +617,14 @@ class Drift:
 class BaseSource(enum.StrEnum):
     """The source of the base's results."""
 
-    RERUN = "rerun"  # its code was checked out and run
-    STORE = "store"  # results of an earlier run
-    MIXED = "mixed"  # some results were stored, others were run
-    FILE = "file"  # a results.json that the user named
+    RERUN = "rerun"
+    """Its code was checked out and run."""
+    STORE = "store"
+    """Results of an earlier run."""
+    MIXED = "mixed"
+    """Some results were stored, others were run."""
+    FILE = "file"
+    """A results.json that the user named."""
 
 
 @frozen_dataclass
@@ -602,12 +660,18 @@ class BaseOrigin:
 class EditKind(enum.StrEnum):
     """The kinds of edits of a change to its own rules."""
 
-    RULE = "rule"  # a rule that decides; both the change's and the base's are applied
-    AGENT = "agent"  # another agent answers, as evalgate names it
-    FILE = "file"  # a file that defines the measurement, which runs once
+    RULE = "rule"
+    """A rule that decides; both the change's and the base's are applied."""
+    AGENT = "agent"
+    """Another agent answers, as evalgate names it."""
+    FILE = "file"
+    """A file that defines the measurement, which runs once."""
     CASE_REMOVED = "case_removed"
+    """A case that only the base has."""
     CASE_CHANGED = "case_changed"
+    """A case with other content or expectations."""
     SUITE_REMOVED = "suite_removed"
+    """An evaluation file that only the base has."""
 
 
 @frozen_dataclass
@@ -654,6 +718,7 @@ class RuleBook:
     """The rules of one side: the policy, and the criteria of each suite."""
 
     policy: Policy
+    """The rules of this side's gate file."""
     criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
     """By suite; empty if the run has its own."""
 

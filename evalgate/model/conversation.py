@@ -42,6 +42,7 @@ class ToolResponse:
 
     name: str
     response: Json | None = None
+    """None if it was not recorded."""
     id: str | None = None
     """That of its call."""
 
@@ -51,9 +52,11 @@ class Attachment:
     """Any other part (inline data, file data, executable code, ...), as its original JSON."""
 
     data: Json
+    """The part as ADK writes it."""
 
 
 Part: TypeAlias = Text | ToolCall | ToolResponse | Attachment
+"""What a message consists of."""
 
 
 @frozen_dataclass
@@ -78,13 +81,17 @@ class Usage:
     """Tokens that one model call reported; None if it did not report them."""
 
     prompt_tokens: int | None = None
+    """The cached ones included."""
     cached_tokens: int | None = None
     """Part of the prompt's."""
     candidates_tokens: int | None = None
     """Of the answer, without thoughts."""
     thoughts_tokens: int | None = None
+    """The model's reasoning, which is billed as output."""
     tool_use_prompt_tokens: int | None = None
+    """Results of the model's own tools that it read."""
     total_tokens: int | None = None
+    """As the model counts; it need not be the sum of the others."""
 
 
 @frozen_dataclass
@@ -94,9 +101,11 @@ class Event:
     author: str
     """The agent, or `user`."""
     content: Content | None = None
+    """None for a step without a message, such as a change of the state."""
     usage: Usage | None = None
     """The tokens of the model's response."""
     model_version: str | None = None
+    """As the provider reports it, such as `gemini-2.5-flash`; None if unknown."""
     grounding: Json | None = None
     """The sources of an answer, as the model returned them."""
     at: float | None = field(default=None, compare=False)
@@ -104,6 +113,7 @@ class Event:
     error_code: str = ""
     """Why a model returned no content."""
     error_message: str = ""
+    """The same in words; may be empty although there is a code."""
 
     @property
     def error(self) -> str:
@@ -118,8 +128,10 @@ class Rubric:
 
     rubric_id: str
     text: str
+    """The property, as the judge reads it."""
     description: str | None = None
     type: str | None = None
+    """None applies to every criterion with rubrics."""
 
 
 @frozen_dataclass
@@ -131,6 +143,7 @@ class AgentDetails:
 
     name: str
     instructions: str = ""
+    """As they were sent to the model; "" if unknown."""
     tool_declarations: tuple[Any, ...] = ()
     """As they were sent to the model."""
 
@@ -138,6 +151,7 @@ class AgentDetails:
 MOST_SECONDS = 1e9
 """About thirty years."""
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+"""A duration in a results file."""
 
 
 @frozen_dataclass
@@ -180,11 +194,13 @@ class Invocation:
     """False if only calls, responses and texts were recorded, by kind (ADK's IntermediateData), so
     that the order between kinds and the usage are unknown."""
     invocation_id: str = ""
+    """As ADK or the file names the turn; "" if it has no name."""
     rubrics: tuple[Rubric, ...] = ()
     """Rubrics of this turn."""
     agents: tuple[AgentDetails, ...] = ()
     """The agents that took part, if known."""
     timings: Timings | None = None
+    """None if nothing was timed."""
     trace: tuple[Json, ...] = field(default=(), compare=False)
     """The worker's recording on request (worker/trace.py), for readers."""
     model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)

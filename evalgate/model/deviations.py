@@ -81,7 +81,9 @@ class Deviations:
 
 
 OURS = Deviations()
+"""All rules of evalgate apply."""
 ADKS = Deviations(**{row.name: False for row in dataclasses.fields(Deviations)})
+"""All rules of ADK apply, as with `adk_compat`."""
 
 
 def under(*, adk_compat: bool) -> Deviations:

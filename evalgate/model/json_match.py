@@ -36,6 +36,7 @@ class Matcher(Wire):
     @field_validator("regex")
     @classmethod
     def _compiles(cls, value: str | None) -> str | None:
+        """A pattern that Python accepts. Raises ValueError, which pydantic reports."""
         try:
             patterns.search(value or "", ())
         except (ValueError, patterns.SearchFailed) as error:
@@ -44,6 +45,7 @@ class Matcher(Wire):
 
     @model_validator(mode="after")
     def _one_key(self) -> Self:
+        """A rule with exactly one key. Raises ValueError, which pydantic reports."""
         keys = self.model_fields_set
         if len(keys) != 1 or (keys & {"ignore", "any"} and not (self.ignore or self.any)):
             names = ", ".join(type(self).model_fields)

@@ -32,6 +32,7 @@ class Links:
     checkout: str = ""
     """The SHA of the files that were read, such as the merge of a pull request."""
     workflow_run: str = ""
+    """The page of the GitHub Actions run."""
     folder: str = ""
     """The evaluation files' root, in the repository."""
     pull_request: str = ""
@@ -77,6 +78,7 @@ class PastCase(TypedDict):
     at: str
     """ISO 8601, UTC."""
     commit: str
+    """Its full SHA; "" if unknown."""
     kind: VerdictKind
     place: str
     """The machine of the run."""
@@ -104,7 +106,9 @@ class PostSettings:
     """The effective settings of these names for GitHub; empty as the run was started."""
 
     comment: str = ""
+    """When to comment: `always`, `changes`, `failures` or `off`."""
     check_run: bool = False
+    """True if a check run is posted."""
 
 
 @frozen_dataclass
@@ -112,6 +116,7 @@ class Display:
     """How a report is shown: its names, its addresses and its files."""
 
     title: str = "evalgate"
+    """The heading of reports; it distinguishes several gates of a repository."""
     version: str = ""
     """Of evalgate."""
     links: Links = Links()
@@ -127,6 +132,7 @@ class Display:
 
 
 _NOT_COMPARED = Comparison(origin=BaseOrigin(source=BaseSource.RERUN))
+"""For reports without a requested base."""
 
 
 @frozen_dataclass
@@ -134,6 +140,7 @@ class Report:
     """The run, the verdict, and further facts for the reader."""
 
     run: Run
+    """Head's results."""
     verdict: Verdict
     policy: Policy
     """The rules that decided."""

@@ -18,10 +18,14 @@ from .trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 MOST_COUNT = 2**53 - 1
 """The largest whole number that every reader of JSON stores exactly (RFC 8259, section 6)."""
 MOST_REPEATS = 10_000
+"""The most planned trials of each case."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
-Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
+"""A number of calls, tokens or attempts in a results file."""
+Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]
+"""A sum of counts."""
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""In US dollars."""
 
 
 class VerdictKind(enum.StrEnum):
@@ -29,8 +33,10 @@ class VerdictKind(enum.StrEnum):
 
     PASS = "pass"  # noqa: S105 - a verdict, no password
     FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # not enough data
-    NOT_MEASURED = "not_measured"  # something could not be evaluated
+    INCONCLUSIVE = "inconclusive"
+    """There is not enough data."""
+    NOT_MEASURED = "not_measured"
+    """Something could not be evaluated."""
 
 
 @frozen_dataclass
@@ -45,6 +51,7 @@ class GradedTrial:
     seconds: Seconds = 0.0
     """The agent's time for its turns, over all attempts."""
     attempts: Count = 1
+    """More than 1 if failures of the infrastructure were retried."""
     tokens: Count | None = None
     """Reported by its model calls; None if none reported any."""
     reused: bool = False
@@ -112,6 +119,7 @@ class LoadedTool:
     and default."""
 
     description: str = ""
+    """What models read about it."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Each with type and default, by name."""
 
@@ -124,8 +132,11 @@ class LoadedAgent:
     kind: str = ""
     """Its class, such as `LlmAgent`."""
     model: str = ""
+    """Its name, as configured; "" for an inherited one."""
     description: str = ""
+    """What other agents read about it."""
     instruction: str = ""
+    """The system prompt, before placeholders are filled."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Its own and its model's, as JSON."""
     tools: Mapping[str, LoadedTool] = field(default_factory=dict)
@@ -182,6 +193,7 @@ class PlanPart:
     """Equal for all parts of one plan."""
 
     def __str__(self) -> str:
+        """As the setting `shard` writes it: `2/8`."""
         return f"{self.index}/{self.of}"
 
 
@@ -207,9 +219,12 @@ class CriterionVerdict:
 class ExemptionKind(enum.StrEnum):
     """The kinds of reasons why a case does not block."""
 
-    ALLOWED = "allowed"  # it also fails on the base (`threshold: new`)
-    FLAKY = "flaky"  # it failed, or the agent crashed, and reruns do not confirm it
-    LISTED = "listed"  # evalgate.yml lists it for a while: it is shown, and counted separately
+    ALLOWED = "allowed"
+    """It also fails on the base (`threshold: new`)."""
+    FLAKY = "flaky"
+    """It failed, or the agent crashed, and reruns do not confirm it."""
+    LISTED = "listed"
+    """evalgate.yml lists it for a while: it is shown, and counted separately."""
 
 
 @frozen_dataclass
@@ -274,6 +289,7 @@ class Run:
     """All results of one side."""
 
     suites: tuple[Suite, ...]
+    """As planned: also suites without any trial."""
     trials: tuple[GradedTrial, ...]
     """In the order of suites, cases and repeats, not of execution."""
     transcripts: Callable[[TrialKey], Transcript | None]

@@ -31,9 +31,11 @@ def count(value: Any) -> Any:
     return int(number) if number.is_integer() else None
 
 
-# before: a number that pydantic would reject; after: a number that pydantic read from a text
 Count: TypeAlias = Annotated[int | None, BeforeValidator(count), AfterValidator(count)]
+"""A count of a foreign file; None if its number is no count. The first validator sees a number that
+pydantic would reject, the second one a number that pydantic read from a text."""
 Seconds: TypeAlias = Annotated[float | None, BeforeValidator(seconds), AfterValidator(seconds)]
+"""The same for a duration in seconds."""
 
 
 _LONGEST_KEY = 100
@@ -82,7 +84,9 @@ def _not_deep(value: Any) -> Any:
 MOST_LEVELS = 100
 """The most levels of stored values; pydantic writes at most 255."""
 Kept: TypeAlias = Annotated[JsonObject | None, AfterValidator(_not_deep)]
+"""An object of a foreign file that results keep as it is."""
 KeptValue: TypeAlias = Annotated[Any, AfterValidator(_not_deep)]
+"""The same for any JSON value."""
 
 
 class Wire(BaseModel):

@@ -27,22 +27,27 @@ CaseKey: TypeAlias = tuple[str, str]
 class Purpose(enum.StrEnum):
     """The purpose of a trial; the order, also as texts, is this one."""
 
-    FIRST = "first"  # one of the runs that every case has
-    PAIR = "pair"  # again on both sides, because head failed; in no mean
-    SINGLE = "single"  # again on head only; in no mean
+    FIRST = "first"
+    """One of the runs that every case has."""
+    PAIR = "pair"
+    """Again on both sides, because head failed; in no mean."""
+    SINGLE = "single"
+    """Again on head only; in no mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TrialKey:
-    """The name of a trial: suite key, case id, purpose, and its number within the purpose (from
-    0)."""
+    """The name of a trial."""
 
     suite: str
+    """The key of its suite."""
     case_id: str
     purpose: Purpose = Purpose.FIRST
     number: int = 0
+    """Within the purpose, from 0."""
 
     def __str__(self) -> str:
+        """As logs and journals name it: `agent/a.test.json:case#0`."""
         return f"{self.suite}:{self.case_id}#{self.repeat}"
 
     def renamed(self, names: Mapping[str, str]) -> TrialKey:
@@ -69,8 +74,10 @@ class TrialKey:
 class Ending(enum.StrEnum):
     """How a conversation with a simulated user ended."""
 
-    STOP_SIGNAL = "stop_signal"  # the user reached its goal, or gave up
-    TURN_LIMIT = "turn_limit"  # the limit ended it
+    STOP_SIGNAL = "stop_signal"
+    """The user reached its goal, or gave up."""
+    TURN_LIMIT = "turn_limit"
+    """The limit ended it."""
 
 
 @frozen_dataclass
@@ -78,6 +85,7 @@ class Transcript:
     """A complete conversation."""
 
     invocations: tuple[Invocation, ...]
+    """The actual turns, in order."""
     final_state: Json | None = None
     """None if the driver does not know it."""
     ended_by: Ending | None = None
@@ -95,22 +103,36 @@ class Transcript:
 class FailureKind(enum.StrEnum):
     """Why there is no transcript: the failure of the agent, or of its simulated user."""
 
-    INSTALL = "install"  # its environment could not be created
-    # import error, missing dependency, no root agent: it never became ready
+    INSTALL = "install"
+    """Its environment could not be created."""
     START = "start"
-    RAISED = "raised"  # an exception while it ran
-    MODEL_ERROR = "model_error"  # its model answered with an error instead of content
-    UNAUTHORIZED = "unauthorized"  # 401, 402, 403 or 407: a service rejects its credentials
-    RATE_LIMITED = "rate_limited"  # 429 or a quota
-    UNREACHABLE = "unreachable"  # 5xx, connection refused or reset
-    TIMEOUT = "timeout"  # a turn or the case took too long
-    EXITED = "exited"  # the process ended by itself
-    KILLED = "killed"  # a signal ended it (out of memory, for one)
-    FLOODED = "flooded"  # more output than allowed
-    PROTOCOL = "protocol"  # its output is not the protocol
-    NO_RECORDING = "no_recording"  # a replay has nothing for this case or turn
-    TOOL_UNMATCHED = "tool_unmatched"  # a tool call without an answer in cassettes and mock rules
-    SIMULATOR = "simulator"  # the simulated user had no message: never the agent's fault
+    """Import error, missing dependency, no root agent: it never became ready."""
+    RAISED = "raised"
+    """An exception while it ran."""
+    MODEL_ERROR = "model_error"
+    """Its model answered with an error instead of content."""
+    UNAUTHORIZED = "unauthorized"
+    """401, 402, 403 or 407: a service rejects its credentials."""
+    RATE_LIMITED = "rate_limited"
+    """429 or a quota."""
+    UNREACHABLE = "unreachable"
+    """5xx, connection refused or reset."""
+    TIMEOUT = "timeout"
+    """A turn or the case took too long."""
+    EXITED = "exited"
+    """The process ended by itself."""
+    KILLED = "killed"
+    """A signal ended it (out of memory, for one)."""
+    FLOODED = "flooded"
+    """More output than allowed."""
+    PROTOCOL = "protocol"
+    """Its output is not the protocol."""
+    NO_RECORDING = "no_recording"
+    """A replay has nothing for this case or turn."""
+    TOOL_UNMATCHED = "tool_unmatched"
+    """A tool call without an answer in cassettes and mock rules."""
+    SIMULATOR = "simulator"
+    """The simulated user had no message: never the agent's fault."""
 
     def failure(self, message: str, *, detail: str = "") -> AgentFailure:
         """A failure of this kind outside any turn; `detail`: see AgentFailure."""
@@ -127,13 +149,12 @@ UNANSWERED = frozenset({FailureKind.UNREACHABLE, FailureKind.UNAUTHORIZED})
 
 @frozen_dataclass
 class AgentFailure:
-    """Why there is no transcript: never a score, never a pass.
-
-    `turn` counts from 1 (None: before the first, or after the last)."""
+    """Why there is no transcript: never a score, never a pass."""
 
     kind: FailureKind
     message: str
     turn: int | None = None
+    """From 1; None: before the first, or after the last."""
     detail: str = ""
     """The end of the agent's own output (stderr or traceback), without secrets."""
     partial: tuple[Invocation, ...] = ()
@@ -161,6 +182,7 @@ class AgentFailure:
 
 
 Outcome: TypeAlias = Transcript | AgentFailure
+"""How a trial ends."""
 
 
 def turns_of(outcome: Outcome) -> tuple[Invocation, ...]:
@@ -196,7 +218,9 @@ class TrialView:
     expected: tuple[Invocation, ...] | None
     """None for scenarios."""
     final_state: Json | None = None
+    """The session state at the end; None if it was not recorded."""
     ended_by: Ending | None = None
+    """As in `Transcript`."""
     repeat: int | str = 0
     """The trial's name, so that judges are asked again for each repeat."""
     platform: Json | None = None
@@ -224,32 +248,43 @@ class Reason(enum.StrEnum):
     """Why a criterion could not be evaluated."""
 
     AGENT_FAILED = "agent_failed"
+    """There is no transcript."""
     REFERENCE_MISSING = "reference_missing"
+    """The case has no expected turns, or not what the criterion compares."""
     NOT_APPLICABLE = "not_applicable"
-    # the trial lacks data for the criterion (no usage, no timings)
+    """The criterion has nothing to measure in this case."""
     NOTHING_RECORDED = "nothing_recorded"
-    TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
-    ABSTAINED = "abstained"  # a custom metric reported that it does not decide this case, as in ADK
-    # the criterion itself raised, or returned an invalid score
+    """The trial lacks data for the criterion (no usage, no timings)."""
+    TURNS_MISSING = "turns_missing"
+    """The agent gave fewer or more turns than the case has."""
+    ABSTAINED = "abstained"
+    """A custom metric reported that it does not decide this case, as in ADK."""
     CRITERION_FAILED = "criterion_failed"
-    # no reply from the judge: unreachable, refused, budget spent
+    """The criterion itself raised, or returned an invalid score."""
     JUDGE_UNAVAILABLE = "judge_unavailable"
-    # the judge is replayed, and has no reply for this question or this run
+    """No reply from the judge: unreachable, refused, budget spent."""
     JUDGE_NOT_RECORDED = "judge_not_recorded"
-    JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
-    # the judge rejected the credentials, or cannot be asked at all
+    """The judge is replayed, and has no reply for this question or this run."""
+    JUDGE_UNREADABLE = "judge_unreadable"
+    """It replied, but with none of the labels."""
     CREDENTIALS_MISSING = "credentials_missing"
-    RUBRICS_MISSING = "rubrics_missing"  # there are no rubrics
-    SIMULATOR_FAILED = "simulator_failed"  # the simulated user gave no message
-    TEST_BROKEN = "test_broken"  # the simulated user did not follow the scenario
-    SKIPPED = "skipped"  # the user skips it
+    """The judge rejected the credentials, or cannot be asked at all."""
+    RUBRICS_MISSING = "rubrics_missing"
+    """There are no rubrics."""
+    SIMULATOR_FAILED = "simulator_failed"
+    """The simulated user gave no message."""
+    TEST_BROKEN = "test_broken"
+    """The simulated user did not follow the scenario."""
+    SKIPPED = "skipped"
+    """The user skips it."""
 
 
 @frozen_dataclass
 class Opinion:
-    """The opinion of one sample of a judge (counted from 0) on a finding's subject."""
+    """The opinion of one sample of a judge on a finding's subject."""
 
     sample: int
+    """Its number, from 0."""
     label: str = ""
     """Empty if the reply could not be read; `text` then describes the error."""
     text: Wording = ""
@@ -260,10 +295,11 @@ class Opinion:
 
 @frozen_dataclass
 class Finding:
-    """One explanation of a score. `turn` counts from 1; None: the whole conversation."""
+    """One explanation of a score."""
 
     text: Wording
     turn: int | None = None
+    """From 1; None: the whole conversation."""
     label: str = ""
     """The judge's answer, such as `valid`."""
     score: float | None = None
@@ -281,6 +317,7 @@ class Score:
     """A number on the criterion's own scale."""
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
+    """Files and custom metrics may hold any, see `is_number`."""
     turns: tuple[float | None, ...] = ()
     """One value per invocation, None if not evaluated."""
     breakdown: Mapping[str, float] = field(default_factory=dict)
@@ -304,13 +341,16 @@ class NotEvaluated:
     """Why there is no score; this is neither 0.0 nor a pass."""
 
     reason: Reason
+    """Its kind, for programs; `message` has it in words."""
     message: Wording
     turns: tuple[float | None, ...] = ()
     """Partial results, as in a score."""
     findings: tuple[Finding, ...] = ()
+    """What was learned before it failed."""
 
 
 Grade: TypeAlias = Score | NotEvaluated
+"""The result of one criterion for one trial."""
 
 
 def turn_score(grade: Grade | None, index: int) -> float | None:

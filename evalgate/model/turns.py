@@ -19,6 +19,7 @@ from . import (
 )
 
 Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
+"""Actual and expected turn, in this order."""
 
 
 def pair(view: TrialView) -> Pairs | NotEvaluated:

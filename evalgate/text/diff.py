@@ -14,21 +14,28 @@ from typing import Literal, TypeAlias
 from . import plain, words
 
 Mark: TypeAlias = Literal["=", "-", "+"]
+"""Who has a piece: both, only the expected text, or only the actual one."""
 _MARKS: dict[str, Mark] = {" ": "=", "-": "-", "+": "+"}
 """By the marks of a unified diff."""
 
 MAX_CHARACTERS = 3_000
+"""Of each text, around the first difference, that are compared by word."""
 CONTEXT_LINES = 2
+"""Equal lines that are shown around each change."""
 MOST_PAIRS = 20_000
 """Pairs of equal words; texts with more repeat the same few words, and are shown side by side."""
 LONG_LINE = 160
+"""In characters: longer lines are split into sentences, so that one edit shows as one."""
 MOST_ROWS = 2_000
+"""Of each text; the rest is neither compared nor shown."""
 _SENTENCES = re.compile(r"(?<=[.!?]) ")
-# Scripts without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
+"""The blank after a sentence, where a long line is split."""
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\w)*|\s+|[^\w\s]"
 )
+"""A word, white space, or a mark. Scripts without blanks (kana, Han, Thai, Lao, Khmer, Burmese)
+differ by the character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ def of_lines(old_text: str, new_text: str) -> list[DiffPiece]:
 
 
 def _rows(text: str) -> list[str]:
+    """The lines of a text, long ones split into sentences; at most MOST_ROWS."""
     rows = (
         row
         for line in text.splitlines()
@@ -113,6 +121,7 @@ def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
 
 
 def _gap(count: int) -> str:
+    """The remark in place of omitted characters; "" for none."""
     return f" [... {words.counted(count, 'character')} left out ...] " if count else ""
 
 
@@ -131,4 +140,5 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _replacement(expected: str, actual: str) -> list[DiffPiece]:
+    """One text replaced by the other; an empty text has no piece."""
     return [DiffPiece("-", expected)] * bool(expected) + [DiffPiece("+", actual)] * bool(actual)

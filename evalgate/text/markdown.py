@@ -19,10 +19,12 @@ from urllib.parse import quote
 from . import plain
 
 SPLIT = "\u200b"
+"""The zero-width space."""
 ISOLATE = "\u2068"
+"""Begins text whose direction does not affect its neighbors (first strong isolate)."""
 END_ISOLATE = "\u2069"
+"""The end of isolated text (pop directional isolate)."""
 
-# These match anywhere: the text after a split may begin a word itself.
 _LIVE = re.compile(
     r"@(?=\S)"  # mentions, e-mail addresses
     r"|#(?=\d)|gh-(?=\d)"  # issues
@@ -31,18 +33,26 @@ _LIVE = re.compile(
     r"|[0-9a-f]{7,}",  # commits
     re.IGNORECASE,
 )
+"""What GitHub turns into something live. It matches anywhere: the text after a split may begin a
+word itself."""
 _HEX_STEP = 4
 """GitHub links a commit from seven hexadecimal digits on."""
 _SPECIAL = re.compile(r"[\\`*_\[\]|~!]|^(?:[-+=#]+|\d{1,9}(?=[.)](?:\s|$)))")
+"""Marks of Markdown, and what makes a heading, a list or an underline at the beginning."""
 _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
+"""A name between backticks, of at most 202 characters."""
 _BACKTICKS = re.compile(r"`+")
+"""Runs of them, which decide how long the delimiter of code must be."""
 _EMPTY = "(empty)"
+"""In place of an empty name, which would leave bare backticks."""
 RESERVED_FOR_LINES = 0.4
 """The share of the room that full items leave to the lines of other items."""
 MAX_REFUSALS = 5
 """Items that did not fit in full: after these, only lines are tried."""
 _FENCE = re.compile(r"(`{3,})[a-z]*$")
+"""A line that opens a fence; the group is what closes it."""
 _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
+"""In ASCII without blanks, so that it can end no Markdown link early."""
 
 
 def prose(text: str) -> str:
@@ -150,16 +160,19 @@ def tidy(text: str) -> str:
 
 
 def _longest_run(text: str) -> int:
+    """The number of backticks in the longest run of them."""
     return max(map(len, _BACKTICKS.findall(text)), default=0)
 
 
 def _hide_marker(text: str) -> str:
+    """Text that opens no HTML comment."""
     return text.replace("<!--", f"<!{SPLIT}--")
 
 
 def _render_with_code(
     text: str, *, spell_text: Callable[[str], str], spell_name: Callable[[str], str]
 ) -> str:
+    """The parts of a text, names between backticks by `spell_name`, all else by `spell_text`."""
     pieces = []
     parts = _QUOTED.split(text)
     for index, part in enumerate(parts):
@@ -173,6 +186,7 @@ def _render_with_code(
 
 
 def _split_trigger(match: re.Match[str]) -> str:
+    """A trigger that GitHub no longer sees; digits of a commit are split in groups of _HEX_STEP."""
     trigger = match[0]
     if len(trigger) < 7:
         return f"{trigger}{SPLIT}"
@@ -182,6 +196,7 @@ def _split_trigger(match: re.Match[str]) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
+    """A mark of Markdown, escaped."""
     # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
     return (
         f"{match[0]}{SPLIT}"
@@ -191,6 +206,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _escape_html_marks(text: str) -> str:
+    """Text without active HTML and without math."""
     # GitHub reads math between dollars even if they are escaped; its documentation advises the
     # span.
     return html.escape(text, quote=False).replace("$", "<span>$</span>")

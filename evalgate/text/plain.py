@@ -19,12 +19,15 @@ _TERMINAL_CODE = re.compile(
     r"|\x1b[@-Z\\-_]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
+"""An escape sequence of a terminal."""
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+"""Every end of a line but LF, as Unicode defines them."""
 LONGEST = 8_000
 """Characters of a foreign message that are read at most."""
 _CLAUSE_END = re.compile(r"[;.] ")
+"""Where a clause of a message ends, before its advice."""
 _JOINERS = "\u200c\u200d"
-# Every character that a reader cannot see, or that changes how its neighbours are shown.
+"""The zero-width non-joiner and joiner."""
 _SURPRISE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
@@ -35,6 +38,7 @@ _SURPRISE = re.compile(
     )
     + "]"
 )
+"""Every character that a reader cannot see, or that changes how its neighbors are shown."""
 
 
 def visible(text: str) -> str:
@@ -50,6 +54,7 @@ def visible(text: str) -> str:
 
 
 def _spell_out(match: re.Match[str]) -> str:
+    """The code point of a hidden character; a joiner as it is between characters that it joins."""
     character = match[0]
     if character in _JOINERS:
         previous_character = match.string[max(match.start() - 1, 0) : match.start()]
@@ -60,6 +65,7 @@ def _spell_out(match: re.Match[str]) -> str:
 
 
 def _joins(neighbour: str) -> bool:
+    """True for a letter, a mark or a symbol outside ASCII."""
     return neighbour > "\x7f" and unicodedata.category(neighbour)[0] in "LMS"
 
 
@@ -210,6 +216,7 @@ def table(rows: Sequence[Sequence[str]], *, right_columns: range = range(0)) -> 
 
 
 BYTE_ORDER_MARK = "\ufeff"
+"""The first character of UTF-16 files, and of some UTF-8 files."""
 
 
 def decode(content: bytes | Problem, *, file: str) -> str | Problem:

@@ -39,6 +39,7 @@ _FAULTS = (
 _TOO_DEEP = (
     "an expression has too many operators or brackets within each other; split it with `{% set %}`"
 )
+"""The reason for a template that exhausts Python's stack or parser."""
 
 
 class TemplateError(ValueError):
@@ -97,6 +98,7 @@ def compile_template(template: str) -> Callable[[Json], str]:
 
     @jinja2.pass_context
     def render_string(context: Context, text: str) -> str:
+        """ADK's filter: a text rendered as a template, with the names of the outer one."""
         return environment.from_string(text).render(context.get_all()) if text else ""
 
     environment.filters["render_string_filter"] = render_string
@@ -109,6 +111,7 @@ def compile_template(template: str) -> Callable[[Json], str]:
         raise TemplateError(_TOO_DEEP) from None
 
     def render(values: Json) -> str:
+        """The text of the template for these values. Raises TemplateError."""
         try:
             return jinja_template.render(dict(values))
         except (jinja2.TemplateError, *_FAULTS) as error:
@@ -122,6 +125,7 @@ def compile_template(template: str) -> Callable[[Json], str]:
 # --- HTML -----------------------------------------------------------------------------------------
 
 _LIVE = re.compile("[&<>\"']")
+"""Characters with a meaning in HTML; most texts have none, so escaping is skipped."""
 
 
 def html_text(value: str) -> Markup:
@@ -159,7 +163,9 @@ def html_policy(*, style: str, script: str, connects: bool = False) -> str:
 # --- reports' templates ---------------------------------------------------------------------------
 
 _NUMBER = r"[-+]?\d{1,6}(?:[.,]\d{1,6}){0,3}"
+"""Also with separators of thousands; short enough to be no commit."""
 _FIGURE = re.compile(rf"-|{_NUMBER}(?: to {_NUMBER})?(?: points)?")
+"""A cell that needs no escaping: a number, two of them, a difference, or none."""
 
 Safe: TypeAlias = Markup
 """Text that is safe for Markdown or for HTML: templates insert it as it is."""
@@ -221,6 +227,8 @@ class _Compiler(SourceFileLoader):
 
 @functools.cache
 def _environment(package: str, kind: str) -> Environment:
+    """The environment for the templates of a package. `kind`: `html`, `md` or `txt`, from their
+    names."""
     import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
     environment = jinja2.Environment(
@@ -243,6 +251,7 @@ def _filter(spell: Callable[..., Any], *, safe: bool = False) -> Callable[..., A
     is."""
 
     def filter_text(value: Any, *args: Any, **kwargs: Any) -> Any:
+        """The text of a filter for a value, a sentence in words."""
         text = spell(str(value) if isinstance(value, Sentence) else value, *args, **kwargs)
         return Markup(text) if safe else text  # noqa: S704 - escaped by `spell`
 
@@ -250,6 +259,7 @@ def _filter(spell: Callable[..., Any], *, safe: bool = False) -> Callable[..., A
 
 
 _Filters: TypeAlias = Mapping[str, Callable[..., Any]]
+"""The function of each filter by its name."""
 _COMMON_FILTERS: _Filters = {
     "clip": plain.clip,
     "clip_end": plain.clip_end,
@@ -259,6 +269,7 @@ _COMMON_FILTERS: _Filters = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
+"""Of all kinds of templates; their texts are escaped afterwards."""
 _FILTERS: Mapping[str, _Filters] = {
     "html": _COMMON_FILTERS,
     "txt": {
@@ -272,6 +283,7 @@ _FILTERS: Mapping[str, _Filters] = {
         "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
     },
 }
+"""By the kind of a template; their texts are escaped afterwards."""
 _SAFE_FILTERS: Mapping[str, _Filters] = {
     "html": {"coded": html_code},
     "txt": {},
@@ -289,10 +301,12 @@ _SAFE_FILTERS: Mapping[str, _Filters] = {
 
 
 def _prose(value: object) -> Markup:
+    """A value that a Markdown template inserts: a safe text as it is, others escaped."""
     return value if isinstance(value, Markup) else _prose_of(str(value))
 
 
 def _visible(value: object) -> Markup:
+    """The same for an HTML template."""
     if isinstance(value, Markup):
         return value
     text = str(value)
@@ -300,11 +314,14 @@ def _visible(value: object) -> Markup:
 
 
 _SHORT = 200
+"""In characters: shorter texts repeat often, and are worth a cache."""
 _short_html = functools.lru_cache(maxsize=4096)(html_text)
+"""`html_text` with a cache."""
 
 
 @functools.lru_cache(maxsize=4096)
 def _prose_of(text: str) -> Markup:
+    """Escaped text for Markdown, cached because names and figures repeat in many cells."""
     if _FIGURE.fullmatch(text):
         return Markup(text)  # noqa: S704 - a number that is no item of a list and no commit
     return Markup(markdown.prose(text))  # noqa: S704 - escaped there

@@ -11,11 +11,15 @@ from typing import Any
 LARGE = 100
 """Means from here on need no decimals: tokens, seconds."""
 MOST_DECIMALS = 12
+"""Of a shown number; a number that needs more is shown with all digits."""
 TWO_DIGITS = 10
+"""The least difference, in units of its last decimal, if it has a decimal less than its numbers."""
 DUST_DECIMALS = 8
+"""Of two equal means, so that rounding errors beyond them do not show."""
 DUST = 1e-9
 """Smaller differences of two means are rounding errors."""
 MINUS = "\N{MINUS SIGN}"
+"""As wide as a plus sign, unlike the hyphen."""
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -53,6 +57,7 @@ _FAULTS = {
     "missing": "required key is missing",
     "string_pattern_mismatch": "not a valid value",
 }
+"""Our words for Pydantic's types of errors."""
 
 
 def fault(error: Mapping[str, object]) -> str:
@@ -197,6 +202,7 @@ def _decimals(value: float, *, beside: float | None = None) -> int | None:
 
 
 def _fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals; never a negative zero."""
     text = f"{value:,.{decimals}f}"
     return text.removeprefix("-") if _number(text) == 0 else text
 
@@ -283,3 +289,4 @@ def odds(worth: float) -> str:
 
 
 MOST_ODDS = 1e6
+"""From here on, no exact odds are shown."""

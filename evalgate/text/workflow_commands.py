@@ -40,4 +40,5 @@ def render_problem(problem: Problem, *, limit: int = sys.maxsize) -> str:
 
 
 def _data(text: str) -> str:
+    """A value whose characters cannot end the command."""
     return plain.visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
