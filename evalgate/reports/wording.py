@@ -205,7 +205,11 @@ class _Regression:
 
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
-        return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
+        return sorted(
+            (row for row in self.rows if row.change == change),
+            key=lambda row: reports_cases.relative_drop(row, row.drop),
+            reverse=True,
+        )
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
@@ -219,7 +223,7 @@ class _Regression:
         """The inconclusive criterion with the largest drop; compared criteria first."""
         return max(
             self.rows_with(Change.INCONCLUSIVE),
-            key=lambda row: (row.cases.compared > 0, _drop(row)),
+            key=lambda row: (row.cases.compared > 0, reports_cases.relative_drop(row, row.drop)),
         )
 
     @property
@@ -261,11 +265,6 @@ class _Regression:
         """Tokens of head and of the base, and over how many runs."""
         assert self.comparison.base is not None
         return self.run.tokens_beside(self.comparison.base)
-
-
-def _drop(row: CriterionComparison) -> float:
-    """The drop in units of the tolerated drop."""
-    return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
 
 
 def headline(report: Report) -> str:
