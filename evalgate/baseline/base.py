@@ -558,13 +558,14 @@ def _rules(
     suites = sorted((*prepared_suites, *unselected_suites), key=lambda suite: suite.key)
     renamed = renames(suites, head_suites)
     head_named_suites = under_head_names(suites, renamed)
+    unruled_keys = frozenset(
+        suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
+    )
     rules = BaseRules(
         suites=head_named_suites,
         policy=load.policy_of(settings, head_named_suites, renamed=renamed),
         unread=frozenset(suite.key for suite in prepared.unread),
-        unruled=frozenset(
-            suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
-        ),
+        unruled=unruled_keys,
         errors=errors,
     )
     return rules, renamed
@@ -591,22 +592,19 @@ def _unselected(
     ]
     moved_keys = frozenset(renames(removed_suites, head_suites).values())
     # the effect of simulated users on criteria counts if head's cases have some
-    requested_suites = [
-        replace(
-            suite,
-            eval_set=eval_sets.get(suite.key, suite.eval_set)
-            if user.has_scenarios(suite)
-            else suite.eval_set,
-            agent=agents_module.with_defaults(suite.agent, settings),
-        )
-        for suite in discovery.suites
-        if suite.key in eval_sets or suite.key in moved_keys
-    ]
+    requested_suites: list[Suite] = []
+    for suite in discovery.suites:
+        if suite.key in eval_sets or suite.key in moved_keys:
+            agent = agents_module.with_defaults(suite.agent, settings)
+            eval_set = suite.eval_set
+            if user.has_scenarios(suite):
+                eval_set = eval_sets.get(suite.key, eval_set)
+            requested_suites.append(replace(suite, eval_set=eval_set, agent=agent))
+    settled_suites = judges.settle_suites(
+        user.settle(requested_suites, settings), judges.defaults_of(settings)
+    )
     unselected_suites = tuple(
-        suite.with_cases(()) if suite.key in eval_sets else suite
-        for suite in judges.settle_suites(
-            user.settle(requested_suites, settings), judges.defaults_of(settings)
-        )
+        suite.with_cases(()) if suite.key in eval_sets else suite for suite in settled_suites
     )
     files = {suite.criteria_source.file for suite in unselected_suites}
     problems = tuple(

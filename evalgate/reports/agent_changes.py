@@ -135,7 +135,12 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
     keys = ((base_keys.get(suite.key, ""), suite.agent.key) for suite in head.suites)
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
-            yield base.descriptions[base_key], head.descriptions[head_key]
+            description = base.descriptions[base_key]
+            if base_key != head_key:  # each has read only its own files
+                description = AgentDescription(
+                    agents=description.agents, packages=description.packages
+                )
+            yield description, head.descriptions[head_key]
 
 
 def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentChange]:
