@@ -227,16 +227,6 @@ class _Regression:
         )
 
     @property
-    def past_row(self) -> CriterionComparison:
-        """The criterion with the largest drop against stored results."""
-        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if row.lack is Lack.PAST)
-
-    @property
-    def unscored_base_row(self) -> CriterionComparison:
-        """A criterion that the base's own failures leave without scores."""
-        return next(row for row in self.rows if row.lack is Lack.BASE_FAILED)
-
-    @property
     def base_failures(self) -> tuple[int, AgentFailure | None]:
         """How many cases the base's agent failed in, and its first failure."""
         assert self.comparison.base is not None
@@ -259,12 +249,6 @@ class _Regression:
         cases = [case for case in self.comparison.cases if case.suite not in self.policy.advisory]
         counts = Counter(case.status for case in cases)
         return {status.value: counts[status] for status in CaseStatus}
-
-    @property
-    def token_counts(self) -> tuple[int, int | None, int]:
-        """Tokens of head and of the base, and over how many runs."""
-        assert self.comparison.base is not None
-        return self.run.tokens_beside(self.comparison.base)
 
 
 def headline(report: Report) -> str:
