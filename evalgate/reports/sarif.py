@@ -72,8 +72,9 @@ def render(report: Report) -> str:
     }
     if report.display.version:
         run["tool"]["driver"]["version"] = report.display.version
-    if links.repository and links.commit:
-        provenance = {"repositoryUri": links.repository, "revisionId": links.commit}
+    revision = links.checkout or links.commit
+    if links.repository and revision:
+        provenance = {"repositoryUri": links.repository, "revisionId": revision}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
