@@ -669,7 +669,7 @@ class WorkerConversation(Turns):
         """Run one turn. Raises AgentFailed."""
         setup = self.begin()
         self._box.enter(Phase.TURN)
-        state = self._new_state(setup)
+        state = self._new_state(setup) if setup.state or setup.agent else {}
         self._state |= state
         if self._trial_tools is not None:
             self._trial_tools.turn(len(self.done))
@@ -776,10 +776,13 @@ class WorkerConversation(Turns):
         """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
-            self._answer_calls()
+            due_in_s = math.inf
+            if self._trial_tools is not None:
+                self._answer_calls()
+                due_in_s = self._tools.due_in()
             remaining_s = max(self._deadline - time.monotonic(), 0.0)
             try:
-                steps, mail = self._box.mail.get(timeout=min(remaining_s, self._tools.due_in()))
+                steps, mail = self._box.mail.get(timeout=min(remaining_s, due_in_s))
             except queue.Empty:
                 if time.monotonic() >= self._deadline:
                     self._take(self._box.steps)

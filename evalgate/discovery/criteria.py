@@ -274,7 +274,6 @@ class CriteriaFinder:
         self._datasets = datasets
         self.problems: list[Problem] = []
         self._settings = settings
-        self._gate_file = settings.locate().file
         self._found: dict[str, Found] = {}
         self._holds_criteria = cache(self._find_criteria)
         self._is_foreign = cache(self._report_foreign)
@@ -314,12 +313,13 @@ class CriteriaFinder:
             and places.matches(key, suite_rule.match)
         ]
         index, rule = rules[-1] if rules else (-1, None)
+        gate_file = self._settings.locate().file if rules else ""
         if rule is not None and rule.criteria is not None:
             config_path = self._nearest(key) if key in self._datasets else None
             found = self._of_rule(rule.criteria, index, config_path or "")
-            return found, ConfigOrigin.EMBEDDED, self._gate_file
+            return found, ConfigOrigin.EMBEDDED, gate_file
         if rule is not None and rule.config is not None:
-            named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
+            named_by = f"{gate_file} names it as `config` of suites[{index}]."
             found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return found, ConfigOrigin.EXPLICIT, rule.config
         config_path = self._nearest(key)
@@ -427,12 +427,13 @@ class CriteriaFinder:
     def _of_rule(self, raw: Json, index: int, config: str) -> Found:
         """Criteria in the gate file: the same reader, with places in the gate file. They may name
         metrics of the dataset's `config`, and set thresholds for them."""
-        name = f"{self._gate_file}#{index}#{config}"
+        gate_file = self._settings.locate().file
+        name = f"{gate_file}#{index}#{config}"
         if name not in self._found:
             text = json.dumps({"criteria": raw}, default=str)
             locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
-                text, file=self._gate_file, locate=lambda path: locate(*path)
+                text, file=gate_file, locate=lambda path: locate(*path)
             )
             metrics_of_config = self._of_file(config)[0] if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in metrics_of_config}
