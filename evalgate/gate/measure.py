@@ -140,7 +140,7 @@ def open_gate_session(
         project.settings,
         rule_base,
         context,
-        part=run_parts.find_part(rules.settings, rules.suites),
+        part=run_parts.find_part(rules.settings, rules.suites) if rules.settings.shard else None,
         notices=key_notices,
     )
     with contextlib.ExitStack() as stack:
