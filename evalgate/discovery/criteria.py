@@ -277,7 +277,7 @@ class CriteriaFinder:
         self._found: dict[str, Found] = {}
         self._holds_criteria = cache(self._find_criteria)
         self._is_foreign = cache(self._report_foreign)
-        self._other_configs: dict[str, None] = {}
+        self.other_configs: dict[str, None] = {}  # with names that ADK itself does not read
         paths = (*tree.config_files, *tree.other_json)
         self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
 
@@ -362,7 +362,7 @@ class CriteriaFinder:
             usual_path = paths.get("eval_config.json", "")
             chosen = [usual_path] if usual_path in alike else alike
             if len(chosen) == 1:
-                self._other_configs[chosen[0]] = None
+                self.other_configs[chosen[0]] = None
                 return chosen[0]
             if alike:
                 message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
@@ -385,13 +385,6 @@ class CriteriaFinder:
             return uses is not None or raw is None
         names = {*CRITERIA, *(member(raw, "custom_metrics") or ())}
         return isinstance(uses, dict) and not names.isdisjoint(uses)
-
-    def elsewhere(self) -> Iterator[Problem]:
-        """One note about all configs with names that ADK itself does not read."""
-        if self._other_configs:
-            files = words.listed(f"`{path}`" for path in self._other_configs)
-            message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
-            yield errors.note("criteria-elsewhere", message, Place(next(iter(self._other_configs))))
 
     def _report_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
