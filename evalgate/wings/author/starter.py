@@ -546,7 +546,7 @@ def _find_judge(
     """A model that can judge: the configured one, the agent's, or another one with a key; or "",
     and the configuration that the first of them lacks."""
     defaults = criteria_judges.defaults_of(settings)
-    environment = dotenv.of_judges(environ, defaults, [use], root=settings.root).environ
+    environment = dotenv.of_judges(settings, [use], environ).environ
     names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
     missing = Clients(defaults=defaults, environment=environment).missing(names)
     judge = next((name for name in names if name not in missing), "")
