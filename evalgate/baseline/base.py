@@ -454,7 +454,8 @@ def first_of(problems: Sequence[Problem]) -> Wording:
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key for each of head's files that is a renamed file of the base: at least half of
-    the base file's cases ask the same in it, and no other file shares more of them."""
+    the base file's cases ask the same in it, whatever the agent is called, and no other file shares
+    more of them; of those that share as many, one with the same agent."""
     base_files, head_files = (
         {suite.key: suite for suite in suites} for suites in (base_suites, head_suites)
     )
@@ -468,9 +469,12 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
         if head_key in base_files:
             continue
         questions = _questions(suite)
-        overlaps = {key: len(questions & removed_files[key]) for key in removed_files}
+        overlaps = {
+            key: (len(questions & removed_files[key]), base_files[key].agent.key == suite.agent.key)
+            for key in removed_files
+        }
         best_key = max(overlaps, key=lambda key: overlaps[key], default="")
-        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]):
+        if best_key and overlaps[best_key][0] * 2 >= len(removed_files[best_key]):
             base_keys[head_key] = best_key
             del removed_files[best_key]
     return base_keys
@@ -486,7 +490,7 @@ def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> Sui
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     """The id and the question of each case, by which a renamed file is recognized."""
-    return {(case.case_id, fingerprints.of_task(case)) for case in suite.cases}
+    return {(case.case_id, fingerprints.of_task(case, of_any_agent=True)) for case in suite.cases}
 
 
 def _within(root: Path, path: str) -> str:

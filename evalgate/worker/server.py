@@ -362,7 +362,7 @@ class Server:
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
         """From the thread that reads; None at the end of input."""
         self._sessions: dict[str, Session] = {}
-        """By name, which the start of a conversation chooses."""
+        """By the name in their message `start`."""
         self._turns: dict[str, asyncio.Task[Any]] = {}
         """The running turn of each session."""
         self._abandoned_sessions: set[str] = set()
