@@ -1059,8 +1059,8 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         yield BaseCheckout(
             tree=tree,
             root=root,
-            notes=notes,
-            problem=Sentence("base_checkout_differs", missing_files),
+            notes=tuple(note for note in notes if note.facts[-1]),
+            problem=Sentence("base_checkout_differs", missing_files) if missing_files else "",
         )
     finally:
         git.remove_folder(tree)

@@ -33,7 +33,11 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
-from evalgate.discovery import agents as discovery_agents, project as discovery_project
+from evalgate.discovery import (
+    agents as discovery_agents,
+    dotenv,
+    project as discovery_project,
+)
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
@@ -126,7 +130,8 @@ def open_gate_session(
         project.settings, project.suites, rule_base, context, compared=base
     )
     _require_ready(rules, project.settings, context)
-    judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
+    uses = [suite.agent for suite in rules.suites]
+    judges = dotenv.of_judges(rules.settings, uses, context.environ)
     keys = baseline_rules.judge_keys(
         project.settings,
         rules.settings,

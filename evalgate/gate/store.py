@@ -593,7 +593,7 @@ def take_results(
         stored_key = task.key.renamed(renamed)
         stored_case = cases.get(stored_key.case)
         stored_print = stored.run.fingerprints.get(stored_key.case)
-        is_same = stored_print == side.prints.find(task.suite, task.case)[1]
+        is_same = stored_print == side.prints_of(task)[1]
         if stored_case is None:
             unpaired[task.key.case] = CaseStatus.NEW
         # the simulated user is part of the input, which only the fingerprint of the case includes

@@ -482,7 +482,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     thresholds give the same verdict for its scores. If one run has all of the results, it keeps its
     reruns and the inputs of its agents; several runs as one have the origin and the version of the
     newest. Raises ConfigError."""
-    case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
+    case_fingerprints = fingerprints.of_cases(suites)
     present_cases = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored_runs = list(
         {id(stored_case.stored): stored_case.stored for stored_case in present_cases}.values()

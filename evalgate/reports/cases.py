@@ -436,6 +436,11 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     return reasons
 
 
+def relative_drop(row: CriterionComparison, drop: float | None) -> float:
+    """A drop in units of what is tolerated."""
+    return (drop or 0.0) / max(row.rule.floor, 1e-9)
+
+
 def evidence(row: CriterionComparison) -> str:
     """`43 : 1`: the worth of bets on this criterion alone, which start at 1; `-` if they lost, or
     nothing may be claimed."""

@@ -316,14 +316,6 @@ def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> str:
     return _join_parts(texts.values())
 
 
-def _difference(v: View) -> str:
-    """The worst failed case, open; without one, a case without an outcome."""
-    case_views = _open_cases(v)
-    if len(case_views) == 1:
-        return _draw("case", v, case_views[0], 1, is_open=True)
-    return _draw("group", case_views, v, is_open=True)
-
-
 @functools.lru_cache(maxsize=1)  # views are equal only to themselves
 def _open_cases(v: View) -> Sequence[CaseView]:
     """The case to open, or all unmeasured cases that share a reason."""
@@ -373,7 +365,7 @@ HEAD = (
 )
 """The parts that check runs and short comments have as well."""
 BODY = (
-    Part(draw=lambda v, _: _difference(v), room=6_000),
+    Part(draw=lambda v, _: _draw("open_cases", _open_cases(v), v), room=6_000),
     Part(draw=lambda v, _: _draw("commands", wording.commands(v.report, v.cases))),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
     Part(
