@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import tempfile
@@ -19,12 +20,13 @@ from evalgate.comparison.book import Sides
 from evalgate.config import load
 from evalgate.config.context import Context, Trigger
 from evalgate.discovery import project
-from evalgate.errors import EvalgateError
-from evalgate.gate import decision
+from evalgate.errors import EvalgateError, Place
+from evalgate.gate import decision, stored_results
 from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
+    Edits,
     GradedTrial,
     NotEvaluated,
     Purpose,
@@ -35,6 +37,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
+from evalgate.results import file as results_file
 
 FILES = ("desk.evalset.json", "other.evalset.json")
 CRITERIA: dict[str, Any] = {
@@ -210,9 +213,9 @@ def side(suites: tuple[Suite, ...], broken: str, cases: frozenset[str]) -> Run:
 
 def decided(
     base_files: Files, head_files: Files, *, broken: str, cases: frozenset[str]
-) -> Report | None:
-    """The report on a change, with its conversations made up and all else for real; None where the
-    gate refuses to begin, which is red."""
+) -> tuple[Report, Report] | None:
+    """The report on a change, with its conversations made up and all else for real, and the report
+    on its results; None where the gate refuses to begin, which is red."""
     with tempfile.TemporaryDirectory() as folder:
         roots = [
             written(files, Path(folder, name))
@@ -240,7 +243,17 @@ def decided(
         ]
         comparisons = [failures.compare(each, origin=base.origin) for each in both]
         measurement = Measurement(head=head, comparisons=comparisons, sides=both)
-        return decision.decide(measurement, rules, context)
+        report = decision.decide(measurement, rules, context)
+        base_report = dataclasses.replace(report, run=then, edits=Edits(), comparison=None)
+        stored = [
+            results_file.parse(json.loads("".join(text)), Place("results.json"))
+            for text in (
+                results_file.render_results(report, outcomes=stored_results.NOTHING),
+                results_file.render_results(base_report, outcomes=stored_results.NOTHING),
+            )
+        ]
+        again = stored_results.compare_stored(own, context, head=stored[0], base=stored[1])
+        return report, again
 
 
 CHANGES = st.tuples(
@@ -254,8 +267,8 @@ CHANGES = st.tuples(
 def is_red(policy: str, broken: str, cases: frozenset[str]) -> bool:
     """Whether the change is red without an edit, and nothing is told of its rules."""
     base = checkout(".github/evalgate.yml", policy=policy)
-    report = decided(base, base, broken=broken, cases=cases)
-    return report is not None and report.verdict.blocks and not report.edits.decide
+    reports = decided(base, base, broken=broken, cases=cases)
+    return reports is not None and reports[0].verdict.blocks and not reports[0].edits.decide
 
 
 @pytest.mark.parametrize("policy", ["head", "both"])
@@ -271,10 +284,13 @@ def test_no_edit_turns_red_green_in_silence(
         head = {**base}
         for edit in edits:
             edit(head)
-        report = decided(base, head, broken=broken, cases=cases)
-        if report is not None and policy == "both":
+        reports = decided(base, head, broken=broken, cases=cases)
+        if reports is not None and policy == "both":
+            report, again = reports
             assert report.verdict.blocks, (head, "nothing turns it green")
-        elif report is not None:
+            assert again.verdict.blocked_by is report.verdict.blocked_by, (head, "of results, too")
+        elif reports is not None:
+            report, _ = reports
             assert report.verdict.blocks or report.edits.decide, (
                 head,
                 "it is red, or the first line says why not",
