@@ -35,7 +35,8 @@ def grade(view: TrialView, *, use: CriterionUse, run_metric: MetricRunner | None
         return not_evaluated(Reason.NOT_APPLICABLE, "no_metric_runner")
     dataset = FORMATS[Dialect.AGENTS_CLI]
     if use.options.get("takes") == "instance" and "response" not in dataset.instance(view):
-        return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer")
+        calls = [call.name for turn in view.actual for call in turn.tool_calls]
+        return not_evaluated(Reason.NOTHING_RECORDED, "no_instance_answer", *calls[-1:])
     code = use.code or ""
     score = run_metric(code, use, view)
     if isinstance(score, NotEvaluated):

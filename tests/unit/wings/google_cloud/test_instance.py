@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders import build
 
 from evalgate.criteria import custom_metric
 from evalgate.errors import Place, Severity
@@ -78,6 +79,23 @@ def test_a_response_in_the_file_is_no_answer_of_the_run():
     asked = []
     grade = custom_metric.grade(view, use=use, run_metric=lambda *question: asked.append(question))
     assert (grade.reason, asked) == (Reason.NOTHING_RECORDED, [])
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ([], "gave no answer; like"),
+        (["look_up"], "gave no answer after its call of look_up; like agents-cli"),
+        (["look_up", "adk_request_input"], "The agent's option `approve` answers such calls"),
+    ],
+)
+def test_an_agent_that_waits_for_a_person_is_told_so(calls, told):
+    case, _ = case_of(eval_case_id="a", prompt=PROMPT)
+    turn = build.turn("hi", *(ToolCall(name=name, args={}) for name in calls))
+    view = TrialView(case=case, actual=(turn,), expected=None)
+    use = CriterionUse(name="m", threshold=1.0, options={"takes": "instance"}, code="m.evaluate")
+    grade = custom_metric.grade(view, use=use, run_metric=lambda *_: None)
+    assert told in grade.message
 
 
 @pytest.mark.parametrize(
