@@ -209,8 +209,8 @@ class Sides:
                 is_failing=failing >= terms.needed,
                 largest_factor=max(factors.values(), default=1.0),
             )
-        # of verdicts of earlier runs that differ from these bets, which began with other cases;
-        # none if reruns do not count
+        # what reruns of earlier runs showed stays true, whatever these bets began with; unless
+        # reruns do not count
         earlier = self.head.earlier_verdicts
         if self.policy.threshold is not ThresholdRule.ALL:
             for verdict in earlier.values():
@@ -287,8 +287,8 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
             for trial in side.trials(key, Purpose.FIRST)[:1]
         ]
         rows = list(zip(*first_outcomes, strict=False))
-        lost = [place for place, row in enumerate(rows) if row == (False, True)]
-        lost = lost if (True, False) in rows else ()
+        if (True, False) in rows:
+            lost = [place for place, row in enumerate(rows) if row == (False, True)]
     base_outcomes = sides.scored_sides[1].known_outcomes(key, Purpose.FIRST) if is_paired else []
     return CaseRuns(
         key=key,

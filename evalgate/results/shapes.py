@@ -18,7 +18,6 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Tag,
     TypeAdapter,
@@ -254,12 +253,6 @@ class Described:
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Whatever the annotated type is."""
-        return handler(source)
 
     def __get_pydantic_json_schema__(
         self, _: CoreSchema, handler: GetJsonSchemaHandler
