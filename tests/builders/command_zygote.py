@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import certificates
 import forking
 import inotify_simple
 import simulated
@@ -55,6 +56,8 @@ def preload():
     git.git_environment(os.environ)
     comment._macros()
     simulated.few(sensitivity.FEWEST_TRIES)
+    certificates.keep()
+    certificates.load()
 
 
 def become(command, cwd, environment):
