@@ -110,9 +110,9 @@ def frozen_dataclass(cls: type[T]) -> type[T]:
 
 
 class Sentence:
-    """A sentence of a result as a value: the name of a macro of reports' templates, and its facts.
+    """A sentence of a result as a value: its name among those of reports' templates, and its facts.
 
-    `str` asks reports for the text, once; it raises AttributeError without such a macro. Files keep
+    `str` asks reports for the text, once; it raises AttributeError for an unknown name. Files keep
     the text, so a sentence equals its text. Facts must not change later."""
 
     def __init__(self, name: str, /, *facts: object) -> None:

@@ -78,6 +78,7 @@ DETAIL_BYTES = 8_000
 MOST_QUESTIONS, MOST_CHARACTERS = 50_000, 5_000_000  # of all workers of an agent
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
 NOT_READY = "the agent was not ready within"
+DISMISSED = FailureKind.EXITED.failure("the agent's process was dismissed")  # nobody waits for it
 GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
@@ -370,6 +371,7 @@ class Worker:
         self.asks = False  # the worker asks before it runs a tool
         self.takes_history = False
         self._hung_up = False
+        self._is_dismissed = False
         try:
             self._child: Child = launch.start(
                 launch.command,
@@ -430,6 +432,7 @@ class Worker:
 
     def dismiss(self, *, patience_s: float) -> None:
         """Send bye; the worker has `patience_s` seconds to exit by itself. Returns at once."""
+        self._is_dismissed = True
         with suppress(TimeoutError, ChildClosed):
             self._child.write(protocol.render_line({"type": "bye"}), timeout_s=0.1)
         self._child.end(patience_s=patience_s)
@@ -484,7 +487,9 @@ class Worker:
     def _ended_process(self, ended: Ended) -> None:
         """Give everybody who waits the reason of the end."""
         with self._lock:
-            if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
+            if self.failure is None and self._is_dismissed:
+                self.failure = DISMISSED
+            elif self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
                 self.failure = FailureKind.EXITED.failure("the agent closed its standard output")
             elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
@@ -669,7 +674,7 @@ class WorkerConversation(Turns):
         """Run one turn. Raises AgentFailed."""
         setup = self.begin()
         self._box.enter(Phase.TURN)
-        state = self._new_state(setup)
+        state = self._new_state(setup) if setup.state or setup.agent else {}
         self._state |= state
         if self._trial_tools is not None:
             self._trial_tools.turn(len(self.done))
@@ -776,10 +781,13 @@ class WorkerConversation(Turns):
         """The next message. While waiting, sends the answers of tool calls that become due."""
         mail: Mail | None = None
         while mail is None:
-            self._answer_calls()
+            due_in_s = math.inf
+            if self._trial_tools is not None:
+                self._answer_calls()
+                due_in_s = self._tools.due_in()
             remaining_s = max(self._deadline - time.monotonic(), 0.0)
             try:
-                steps, mail = self._box.mail.get(timeout=min(remaining_s, self._tools.due_in()))
+                steps, mail = self._box.mail.get(timeout=min(remaining_s, due_in_s))
             except queue.Empty:
                 if time.monotonic() >= self._deadline:
                     self._take(self._box.steps)

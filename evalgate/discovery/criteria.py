@@ -274,11 +274,10 @@ class CriteriaFinder:
         self._datasets = datasets
         self.problems: list[Problem] = []
         self._settings = settings
-        self._gate_file = settings.locate().file
         self._found: dict[str, Found] = {}
         self._holds_criteria = cache(self._find_criteria)
         self._is_foreign = cache(self._report_foreign)
-        self._other_configs: dict[str, None] = {}
+        self.other_configs: dict[str, None] = {}  # with names that ADK itself does not read
         paths = (*tree.config_files, *tree.other_json)
         self._by_folder = grouped((PurePosixPath(path).parent, path) for path in paths)
 
@@ -314,12 +313,13 @@ class CriteriaFinder:
             and places.matches(key, suite_rule.match)
         ]
         index, rule = rules[-1] if rules else (-1, None)
+        gate_file = self._settings.locate().file if rules else ""
         if rule is not None and rule.criteria is not None:
             config_path = self._nearest(key) if key in self._datasets else None
             found = self._of_rule(rule.criteria, index, config_path or "")
-            return found, ConfigOrigin.EMBEDDED, self._gate_file
+            return found, ConfigOrigin.EMBEDDED, gate_file
         if rule is not None and rule.config is not None:
-            named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
+            named_by = f"{gate_file} names it as `config` of suites[{index}]."
             found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return found, ConfigOrigin.EXPLICIT, rule.config
         config_path = self._nearest(key)
@@ -362,7 +362,7 @@ class CriteriaFinder:
             usual_path = paths.get("eval_config.json", "")
             chosen = [usual_path] if usual_path in alike else alike
             if len(chosen) == 1:
-                self._other_configs[chosen[0]] = None
+                self.other_configs[chosen[0]] = None
                 return chosen[0]
             if alike:
                 message = f"{words.listed(alike)} each hold criteria and none is called test_config.json, so none is used"
@@ -385,13 +385,6 @@ class CriteriaFinder:
             return uses is not None or raw is None
         names = {*CRITERIA, *(member(raw, "custom_metrics") or ())}
         return isinstance(uses, dict) and not names.isdisjoint(uses)
-
-    def elsewhere(self) -> Iterator[Problem]:
-        """One note about all configs with names that ADK itself does not read."""
-        if self._other_configs:
-            files = words.listed(f"`{path}`" for path in self._other_configs)
-            message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
-            yield errors.note("criteria-elsewhere", message, Place(next(iter(self._other_configs))))
 
     def _report_foreign(self, path: str) -> bool:
         """True if the file is not a config of agents-cli: others use the name eval_config.yaml too.
@@ -427,12 +420,13 @@ class CriteriaFinder:
     def _of_rule(self, raw: Json, index: int, config: str) -> Found:
         """Criteria in the gate file: the same reader, with places in the gate file. They may name
         metrics of the dataset's `config`, and set thresholds for them."""
-        name = f"{self._gate_file}#{index}#{config}"
+        gate_file = self._settings.locate().file
+        name = f"{gate_file}#{index}#{config}"
         if name not in self._found:
             text = json.dumps({"criteria": raw}, default=str)
             locate = partial(self._settings.locate, "suites", index)
             reading = formats.parse_criteria(
-                text, file=self._gate_file, locate=lambda path: locate(*path)
+                text, file=gate_file, locate=lambda path: locate(*path)
             )
             metrics_of_config = self._of_file(config)[0] if config.endswith(_YAML) else ()
             metrics = {use.name: use for use in metrics_of_config}

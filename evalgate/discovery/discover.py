@@ -166,7 +166,8 @@ class Discovery:
                 scenario_keys.append(key)
                 text = _eval_set_of(text, key, self.tree)
             elif kind is FileKind.DATASET or (
-                kind is FileKind.EVAL_SET and walk.is_in_datasets(key)
+                kind is FileKind.EVAL_SET
+                and walk.DATASETS.fullmatch(f"{PurePosixPath(key).parent}/")
             ):
                 self._datasets.add(key)
             elif kind is not FileKind.EVAL_SET and not is_intended:
@@ -288,6 +289,11 @@ class Discovery:
         )
         suites, agent_problems = self._suites(self._sets, self.others, finder=finder)
         self.suites = tuple(sorted(suites, key=lambda suite: suite.key))
+        notes = []
+        if configs := list(finder.other_configs):
+            files = words.listed(f"`{path}`" for path in configs)
+            message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
+            notes.append(errors.note("criteria-elsewhere", message, Place(configs[0])))
         on_defaults = [
             suite for suite in self.suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS
         ]
@@ -295,7 +301,7 @@ class Discovery:
             *self.problems,
             *self._unrun,
             *finder.problems,
-            *finder.elsewhere(),
+            *notes,
             *(criteria.defaults_problems(on_defaults, tree) if on_defaults else ()),
             *agent_problems,
             *self._unheeded(),

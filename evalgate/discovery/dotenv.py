@@ -13,7 +13,7 @@ from pathlib import Path
 from evalgate import agents
 from evalgate.agents.base import folder_of
 from evalgate.config import variables
-from evalgate.config.gate_file import JudgeRule
+from evalgate.config.settings import Settings
 from evalgate.config.variables import PROVIDERS
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
@@ -41,14 +41,13 @@ class JudgeEnvironment:
     """Names of variables with keys of judges."""
 
 
-def of_judges(
-    environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path
-) -> JudgeEnvironment:
-    """`environ` with keys and settings of models that are set only in files of the agents at
-    `root`.
+def of_judges(settings: Settings, uses: Iterable[AgentUse], environ: Environ) -> JudgeEnvironment:
+    """`environ` with keys and settings of models that are set only in files of these agents.
 
     In a workflow, files that are part of the commit are not used. Files never decide the address of
     a model: addresses are not used, and neither are keys beside them."""
+    judge = settings.gate_file.judge
+    root = settings.root
     variable_names = {
         CREDENTIALS,
         judge.api_key_env,

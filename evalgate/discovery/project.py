@@ -19,7 +19,6 @@ from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 from . import agents as discovery_agents, discover, dotenv, lint, walk
-from .dotenv import JudgeEnvironment
 from .walk import Tree
 
 
@@ -198,7 +197,7 @@ def unready(
     if not criteria_judges.models_of(settings, suites):
         return ()
     defaults = criteria_judges.defaults_of(settings)
-    judge_environment = environment_of_judges(settings, suites, environ)
+    judge_environment = dotenv.of_judges(settings, [suite.agent for suite in suites], environ)
     judges = (
         ()
         if settings.skip_judged
@@ -209,14 +208,6 @@ def unready(
         replace(problem, hint=" ".join((problem.hint, *judge_environment.unused)))
         for problem in problems
     )
-
-
-def environment_of_judges(
-    settings: Settings, suites: Iterable[Suite], environ: Environ
-) -> JudgeEnvironment:
-    """The environment of the suites' judges and simulated users."""
-    uses = [suite.agent for suite in suites]
-    return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)
 
 
 def _option_problems(uses: Iterable[AgentUse]) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from evalgate.system import git
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json", "conversation_scenarios.json")
 """Endings of evaluation file names. The content decides if they are ADK's."""
 
-_DATASETS = re.compile(r"(^|.*/)evals?/datasets?/")
+DATASETS = re.compile(r"(^|.*/)evals?/datasets?/")
 """Folders of agents-cli's datasets, which may have any name."""
 
 OWN_ENDINGS = ("evalset.json", "test_config.json")
@@ -126,13 +126,8 @@ def visit(
 
 def is_evaluation_name(prefix: str, name: str) -> bool:
     """True if an evaluation file may have this name in the folder `prefix`, which ends with `/`."""
-    is_dataset = name.endswith(".json") and _DATASETS.fullmatch(prefix) is not None
+    is_dataset = name.endswith(".json") and DATASETS.fullmatch(prefix) is not None
     return is_dataset or name.endswith(EVALUATION_ENDINGS)
-
-
-def is_in_datasets(path: str) -> bool:
-    """True if a file is in a folder of agents-cli's datasets, in whichever form it is written."""
-    return _DATASETS.fullmatch(f"{path.rpartition('/')[0]}/") is not None
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

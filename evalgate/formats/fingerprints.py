@@ -25,16 +25,23 @@ VERSION = 1
 digest = values.digest
 
 
-def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
+def of_task(
+    case: Case, *, simulator: SimulatorUse | None = None, of_any_agent: bool = False
+) -> str:
     """The fingerprint of the agent's input: its session, and the user's turns or the scenario with
-    its simulated user. References do not count."""
+    its simulated user. References do not count. `of_any_agent`: neither does the agent's name."""
     turns = case.conversation and [
         adk_shapes.content_json(turn.user_content) for turn in case.conversation
     ]
     session = case.session
     scenario = case.scenario
     use = simulator or SimulatorUse()
-    start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
+    start = session and [
+        "" if of_any_agent else session.app_name,
+        session.user_id,
+        session.session_id,
+        dict(session.state),
+    ]
     context: JsonObject = {}
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
@@ -81,28 +88,13 @@ def of_case(case: Case, *, task: str = "", simulator: SimulatorUse | None = None
     return digest(seen)
 
 
-class CaseFingerprints:
-    """The fingerprints of cases that are asked by their suites' simulated users, each computed
-    once."""
-
-    def __init__(self) -> None:
-        self._known: dict[CaseKey, tuple[str, str]] = {}
-
-    def find(self, suite: Suite, case: Case) -> tuple[str, str]:
-        """`of_task` and `of_case`."""
-        key = suite.key, case.case_id
-        if key not in self._known:
-            task = of_task(case, simulator=suite.simulator)
-            self._known[key] = task, of_case(case, task=task)
-        return self._known[key]
-
-    def of_cases(self, suites: Iterable[Suite]) -> dict[CaseKey, str]:
-        """`of_case` for every case."""
-        return {
-            (suite.key, case.case_id): self.find(suite, case)[1]
-            for suite in suites
-            for case in suite.cases
-        }
+def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
+    """`of_case` for every case, with its suite's simulated user."""
+    return {
+        (suite.key, case.case_id): of_case(case, simulator=suite.simulator)
+        for suite in suites
+        for case in suite.cases
+    }
 
 
 def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:

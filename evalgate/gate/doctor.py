@@ -32,7 +32,6 @@ from evalgate.discovery import (
     agents as discovery_agents,
     candidates,
     dotenv,
-    project as discovery_project,
 )
 from evalgate.discovery.project import OF_ENVIRONMENT, Project
 from evalgate.errors import (
@@ -135,7 +134,8 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
         project = prepare.prepare(settings, environ=context.environ)
     except NoEvaluationFile:
         project = _empty_project(settings)
-    environment = discovery_project.environment_of_judges(settings, project.suites, context.environ)
+    uses = [suite.agent for suite in project.suites]
+    environment = dotenv.of_judges(settings, uses, context.environ)
     keys = criteria_judges.key_names(settings, project.suites, environment.environ)
     state = _DoctorState(context, project, environment.environ, keys)
     with ExitStack() as stack:

@@ -33,7 +33,11 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
-from evalgate.discovery import agents as discovery_agents, project as discovery_project
+from evalgate.discovery import (
+    agents as discovery_agents,
+    dotenv,
+    project as discovery_project,
+)
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
@@ -126,7 +130,8 @@ def open_gate_session(
         project.settings, project.suites, rule_base, context, compared=base
     )
     _require_ready(rules, project.settings, context)
-    judges = discovery_project.environment_of_judges(rules.settings, rules.suites, context.environ)
+    uses = [suite.agent for suite in rules.suites]
+    judges = dotenv.of_judges(rules.settings, uses, context.environ)
     keys = baseline_rules.judge_keys(
         project.settings,
         rules.settings,
@@ -354,20 +359,19 @@ def _open_agents(
     # the packages of edited metrics are the change's, so head's installer installs them
     sandboxes = (*side_sandboxes[:sides], side_sandboxes[HEAD])
     starting = CommonStart()
-    return [
-        stack.enter_context(
-            opening.open_agents(
-                place.suites,
-                session.rules.settings,
-                context,
-                root=place.root,
-                judge_keys=session.judges.keys,
-                starting=starting,
-                sandboxes=sandbox,
-            )
+    pools: list[dict[str, Agent]] = []
+    for place, sandbox in zip(places, sandboxes, strict=False):
+        pool = opening.open_agents(
+            place.suites,
+            session.rules.settings,
+            context,
+            root=place.root,
+            judge_keys=session.judges.keys,
+            starting=starting,
+            sandboxes=sandbox,
         )
-        for place, sandbox in zip(places, sandboxes, strict=False)
-    ]
+        pools.append(stack.enter_context(pool))
+    return pools
 
 
 def _inputs(
@@ -412,12 +416,13 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
         repeats = None
         if base.stored is not None and base.root is None:
             repeats = min(base.stored.run.repeats, session.rules.settings.runs)
+        base_part = part and replace(part, plan=baseline_base.with_agents(part.plan, base))
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
-            part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
+            part=base_part,
             repeats=repeats,
             stored_agents=baseline_base.stored_agents(base, suites),
         )

@@ -86,13 +86,13 @@ def _read(
     base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
-    heads, bases = (
-        run_parts.parts_of(
-            run_parts.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
-            for path in paths
-        )
-        for paths, commit in ((files, context.trigger.links.commit), (base_files, ""))
-    )
+    run = context.workflow_run
+    sides: list[tuple[Stored, ...]] = []
+    for paths, commit in ((files, context.trigger.links.commit), (base_files, "")):
+        results = (file.read_results(path) for path in paths)
+        parts = (run_parts.of_run(result, run=run, commit=commit) for result in results)
+        sides.append(run_parts.parts_of(parts))
+    heads, bases = sides
     for part in bases:
         if run_parts.part_of(part).fingerprint != run_parts.part_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(part.file))

@@ -137,14 +137,16 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     stored_problems = (
         problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"
     )
+    judges = decision.criterion_judges(scored_uses, is_stored=True)
+    edits = replace(head.edits, by_base=False)  # one policy decided, that of the settings
     return Report(
         run=run,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
+        edits=edits,
         problems=(*problems, *stored_problems),
-        facts=KnownFacts(criterion_judges=decision.criterion_judges(scored_uses, is_stored=True)),
+        facts=KnownFacts(criterion_judges=judges),
         display=Display(version=__version__, links=links),
     )
 

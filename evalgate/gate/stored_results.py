@@ -94,6 +94,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
         for key, case in cases_of([suite]).items():
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries[key]
+            is_flaky = entry.label is CaseLabel.FLAKY
             verdicts[key] = CaseVerdict(
                 suite=suite.key,
                 case_id=case.case_id,
@@ -101,9 +102,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
                 criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
                 second_kind=verdict.second_kind,
-                exemption=Exemption(kind=ExemptionKind.FLAKY)
-                if entry.label is CaseLabel.FLAKY
-                else None,
+                exemption=Exemption(kind=ExemptionKind.FLAKY) if is_flaky else None,
             )
     return verdicts
 
@@ -274,10 +273,12 @@ def _base_to_compare(
         (names.get(suite, suite), case): fingerprint
         for (suite, case), fingerprint in run.fingerprints.items()
     }
+    trials = tuple(trial(graded_trial, changes) for graded_trial in run.trials)
+    confirmations = tuple(trial(graded_trial, {}) for graded_trial in run.confirmations)
     base = base.with_run(
         suites=tuple(project.suites.values()),
-        trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
-        confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
+        trials=trials,
+        confirmations=confirmations,
         transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
         fingerprints=case_fingerprints,
     )
@@ -481,7 +482,7 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
     thresholds give the same verdict for its scores. If one run has all of the results, it keeps its
     reruns and the inputs of its agents; several runs as one have the origin and the version of the
     newest. Raises ConfigError."""
-    case_fingerprints = fingerprints.CaseFingerprints().of_cases(suites)
+    case_fingerprints = fingerprints.of_cases(suites)
     present_cases = [stored_cases[key] for key in case_fingerprints if key in stored_cases]
     stored_runs = list(
         {id(stored_case.stored): stored_case.stored for stored_case in present_cases}.values()
@@ -513,12 +514,14 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
         )
     ):
         return stored_runs[0].with_run(suites=suites, earlier_verdicts=earlier_verdicts)
+    all_trials = tuple(trial for trials, _, _ in cases for trial in trials)
+    confirmations = tuple(trial for _, reruns, _ in cases for trial in reruns)
     return _merged(
         present_cases,
         stored_runs,
         suites=suites,
-        trials=tuple(trial for trials, _, _ in cases for trial in trials),
-        confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
+        trials=all_trials,
+        confirmations=confirmations,
         fingerprints=case_fingerprints,
         earlier_verdicts=earlier_verdicts,
     )
@@ -650,17 +653,17 @@ def of_file(
         if case.status is CaseStatus.NEW
         or case.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
     }
-    return {
-        key: StoredCase(
-            stored=stored,
-            is_of_change=key in changed_keys,
-            head=side(key),
-            suite=suite,
-            eval_case=case,
-            verdict=verdicts[key],
-            label=stored.entries[key].label or case_labels.label(verdicts[key]),
-        )
-        for suite in run.suites
-        for key, case in cases_of([suite]).items()
-        if case_keys is None or key in case_keys
-    }
+    stored_cases: dict[CaseKey, StoredCase] = {}
+    for suite in run.suites:
+        for key, case in cases_of([suite]).items():
+            if case_keys is None or key in case_keys:
+                stored_cases[key] = StoredCase(
+                    stored=stored,
+                    is_of_change=key in changed_keys,
+                    head=side(key),
+                    suite=suite,
+                    eval_case=case,
+                    verdict=verdicts[key],
+                    label=stored.entries[key].label or case_labels.label(verdicts[key]),
+                )
+    return stored_cases

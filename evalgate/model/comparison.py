@@ -603,6 +603,7 @@ class EditKind(enum.StrEnum):
     """The kinds of edits of a change to its own rules."""
 
     RULE = "rule"  # a rule that decides; both the change's and the base's are applied
+    AGENT = "agent"  # another agent answers, as evalgate names it
     FILE = "file"  # a file that defines the measurement, which runs once
     CASE_REMOVED = "case_removed"
     CASE_CHANGED = "case_changed"

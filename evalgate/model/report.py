@@ -152,16 +152,6 @@ class Report:
         return self.comparison or _NOT_COMPARED
 
     @property
-    def base(self) -> Run | None:
-        """The base's run, if there is one."""
-        return self.compared.base
-
-    @property
-    def links(self) -> Links:
-        """The addresses that it links to."""
-        return self.display.links
-
-    @property
     def files(self) -> Mapping[str, str]:
         """The paths of written reports, by the report's name."""
         return self.display.files
@@ -169,7 +159,7 @@ class Report:
     @property
     def head_commit(self) -> str:
         """Head's commit; "" if it is unknown."""
-        return self.links.commit or self.run.commit
+        return self.display.links.commit or self.run.commit
 
     @property
     def exit_code(self) -> ExitCode:

@@ -51,12 +51,12 @@ def remarks(report: Report) -> tuple[Remark, ...]:
         if case.kind is not VerdictKind.PASS and not _has_failed(case) and not case.skipped
     ]
     case_remarks = [
-        _case_remark(case, report.links) for case in (*unmeasured_cases, *failing_cases)
+        _case_remark(case, report.display.links) for case in (*unmeasured_cases, *failing_cases)
     ]
     rule_remarks = [
         Remark(
             level=Severity.WARNING,
-            file=report.links.place(edit.place.file),
+            file=report.display.links.place(edit.place.file),
             line=edit.place.line,
             title=phrase("relaxed_title"),
             message=plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT),
@@ -99,7 +99,7 @@ def render(report: Report) -> tuple[str, ...]:
     is_part = report.run.is_part
     line_remarks = () if is_part else remarks(report)
     problems = [
-        problem.below(report.links.folder)
+        problem.below(report.display.links.folder)
         for problem in report.problems
         if problem.severity is Severity.ERROR or not is_part
     ]

@@ -359,7 +359,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
     known_labels = labels.labels_of(report)
-    sides = [side_of(run) for run in (report.run, report.base) if run is not None]
+    sides = [side_of(run) for run in (report.run, report.compared.base) if run is not None]
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
         for case, verdict in zip(suite.cases, suite_verdict.cases, strict=True):
             key = verdict.key
@@ -434,6 +434,11 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             if reason is not None and case.kind is not VerdictKind.PASS and not is_worse:
                 reasons[case.key] = reason and phrase(reason)
     return reasons
+
+
+def relative_drop(row: CriterionComparison, drop: float | None) -> float:
+    """A drop in units of what is tolerated."""
+    return (drop or 0.0) / max(row.rule.floor, 1e-9)
 
 
 def evidence(row: CriterionComparison) -> str:

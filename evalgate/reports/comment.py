@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from evalgate.errors import Problem
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
@@ -243,7 +242,7 @@ def _draw(name: str, subject: object, *arguments: object, **options: object) -> 
     """The text of a macro; "" for an empty list, the number 0 or an empty text."""
     if not subject:
         return ""
-    return markdown.tidy(getattr(_macros(), name)(subject, *arguments, **options))
+    return markdown.tidy(getattr(_TEMPLATE.macros, name)(subject, *arguments, **options))
 
 
 def _mixed(v: View, *, limit: int) -> str:
@@ -317,14 +316,6 @@ def _draw_parts(parts: Sequence[Part], v: View, *, room: int) -> str:
     return _join_parts(texts.values())
 
 
-def _difference(v: View) -> str:
-    """The worst failed case, open; without one, a case without an outcome."""
-    case_views = _open_cases(v)
-    if len(case_views) == 1:
-        return _draw("case", v, case_views[0], 1, is_open=True)
-    return _draw("group", case_views, v, is_open=True)
-
-
 @functools.lru_cache(maxsize=1)  # views are equal only to themselves
 def _open_cases(v: View) -> Sequence[CaseView]:
     """The case to open, or all unmeasured cases that share a reason."""
@@ -366,11 +357,6 @@ def _evidence(v: View, room: int) -> str:
     return _join_parts(markdown.keep(parts, room=room))
 
 
-@functools.cache
-def _macros() -> Any:
-    return templates.load("comment.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
-
-
 HEAD = (
     Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
     Part(draw=lambda v, _: _draw("counted", v)),
@@ -379,7 +365,7 @@ HEAD = (
 )
 """The parts that check runs and short comments have as well."""
 BODY = (
-    Part(draw=lambda v, _: _difference(v), room=6_000),
+    Part(draw=lambda v, _: _draw("open_cases", _open_cases(v), v), room=6_000),
     Part(draw=lambda v, _: _draw("commands", wording.commands(v.report, v.cases))),
     Part(draw=lambda v, room: _cases(v, room=room), room=0),
     Part(
@@ -453,7 +439,7 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     return "".join(texts)
 
 
-_TEMPLATE_GLOBALS = {
+_NAMES = {
     "agent_changes": agent_changes,
     "call_diff": call_diff,
     "cases": reports_cases,
@@ -469,3 +455,4 @@ _TEMPLATE_GLOBALS = {
     "wording": wording,
     "words": words,
 }
+_TEMPLATE = templates.Template("comment.md.j2", package=__package__, names=_NAMES)

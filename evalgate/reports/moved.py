@@ -16,6 +16,7 @@ from evalgate.model import (
     VerdictKind,
     turn_score,
 )
+from . import cases
 from .cases import CaseView
 from .turns import Turn
 from .view import View
@@ -104,7 +105,7 @@ def falls(v: View) -> tuple[Fall, ...]:
             higher = sum(moved_case.drop < -DUST for moved_case in moved_cases)
             if lower:
                 all_falls.append(Fall(row=row, case_falls=lower, higher=higher))
-    return tuple(sorted(all_falls, key=lambda fall: -_relative_drop(fall.row, fall.row.drop)))
+    return tuple(sorted(all_falls, key=lambda fall: -cases.relative_drop(fall.row, fall.row.drop)))
 
 
 def notable(v: View) -> CaseFall | None:
@@ -123,14 +124,9 @@ def notable(v: View) -> CaseFall | None:
     ]
     return max(
         candidates,
-        key=lambda moved_case: _relative_drop(moved_case.row, moved_case.drop),
+        key=lambda moved_case: cases.relative_drop(moved_case.row, moved_case.drop),
         default=None,
     )
-
-
-def _relative_drop(row: CriterionComparison, drop: float | None) -> float:
-    """A drop in units of what is tolerated."""
-    return (drop or 0.0) / max(row.rule.floor, DUST)
 
 
 def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:

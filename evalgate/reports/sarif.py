@@ -34,12 +34,13 @@ def render(report: Report) -> str:
     A result is identified by criterion, file, case and turn, whatever the agent's words and the
     line are this time. Source: OASIS SARIF 2.1.0; GitHub's subset and limits."""
     case_views = view.view_of(report).cases
+    links = report.display.links
     case_results = [
         result
         for case in case_views
         for verdict in case.verdict.criteria
         if verdict.name in RULES
-        for result in _results(case, verdict, report.links)
+        for result in _results(case, verdict, links)
     ]
     results = sorted(case_results, key=lambda result: result["level"] != "error")
     used_names = {use.name for suite in report.run.suites for use in suite.criteria}
@@ -71,8 +72,9 @@ def render(report: Report) -> str:
     }
     if report.display.version:
         run["tool"]["driver"]["version"] = report.display.version
-    if report.links.repository and report.links.commit:
-        provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
+    revision = links.checkout or links.commit
+    if links.repository and revision:
+        provenance = {"repositoryUri": links.repository, "revisionId": revision}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -89,7 +89,7 @@ def render(
             )
             for suite in v.broken[:GROUPS]
         ],
-        _broken_cases(v, width),
+        _broken_cases(v, width) if v.by_group.keys() - {"pass"} else (),
         _causes(v) if v.shared_causes else (),
         _criteria(v, width, all_criteria=all_criteria),
         _comparison_lines(v, width, all_criteria=all_criteria),

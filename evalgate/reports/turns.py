@@ -11,7 +11,6 @@ from evalgate.model import (
     Content,
     CriterionUse,
     CriterionVerdict,
-    Divergence,
     Finding,
     GradedTrial,
     Invocation,
@@ -271,21 +270,8 @@ def _beside_base(
     text = ""
     if is_simulated:
         difference = divergence(base, head, hears_calls=case.suite.simulator.include_function_calls)
-        text = _divergence(difference, len(base), len(head))
+        text = phrase("divergence", difference, len(base), len(head))
         # later turns of the same number are no longer comparable
         if difference is not None and difference.users is not None:
             base = base[: difference.users - 1]
     return base if case.is_new else (), text
-
-
-def _divergence(difference: Divergence | None, base_count: int, head_count: int) -> str:
-    """The turn in which the shown run and the base's run of that number diverge. `base_count`,
-    `head_count`: their turns."""
-    if difference is None:
-        return phrase("same_conversation")
-    if difference.answers is None:
-        return phrase("user_diverges", difference.users)
-    longer_side = ""
-    if difference.users is not None and difference.users > min(base_count, head_count):
-        longer_side = "base" if base_count > head_count else "head"
-    return phrase("agents_diverge", difference.answers, difference.users, longer_side)

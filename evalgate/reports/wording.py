@@ -205,7 +205,11 @@ class _Regression:
 
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
-        return sorted((row for row in self.rows if row.change == change), key=_drop, reverse=True)
+        return sorted(
+            (row for row in self.rows if row.change == change),
+            key=lambda row: reports_cases.relative_drop(row, row.drop),
+            reverse=True,
+        )
 
     @property
     def short_rows(self) -> list[CriterionComparison]:
@@ -219,18 +223,8 @@ class _Regression:
         """The inconclusive criterion with the largest drop; compared criteria first."""
         return max(
             self.rows_with(Change.INCONCLUSIVE),
-            key=lambda row: (row.cases.compared > 0, _drop(row)),
+            key=lambda row: (row.cases.compared > 0, reports_cases.relative_drop(row, row.drop)),
         )
-
-    @property
-    def past_row(self) -> CriterionComparison:
-        """The criterion with the largest drop against stored results."""
-        return next(row for row in self.rows_with(Change.INCONCLUSIVE) if row.lack is Lack.PAST)
-
-    @property
-    def unscored_base_row(self) -> CriterionComparison:
-        """A criterion that the base's own failures leave without scores."""
-        return next(row for row in self.rows if row.lack is Lack.BASE_FAILED)
 
     @property
     def base_failures(self) -> tuple[int, AgentFailure | None]:
@@ -255,17 +249,6 @@ class _Regression:
         cases = [case for case in self.comparison.cases if case.suite not in self.policy.advisory]
         counts = Counter(case.status for case in cases)
         return {status.value: counts[status] for status in CaseStatus}
-
-    @property
-    def token_counts(self) -> tuple[int, int | None, int]:
-        """Tokens of head and of the base, and over how many runs."""
-        assert self.comparison.base is not None
-        return self.run.tokens_beside(self.comparison.base)
-
-
-def _drop(row: CriterionComparison) -> float:
-    """The drop in units of the tolerated drop."""
-    return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
 
 
 def headline(report: Report) -> str:

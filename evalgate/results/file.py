@@ -35,7 +35,6 @@ from evalgate.model import (
     EvalSet,
     FailureCause,
     GradedTrial,
-    JudgedCriterion,
     Outcome,
     PlanPart,
     Policy,
@@ -457,7 +456,14 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
     key = suite.agent.key
     run = report.run
     calibrations = {
-        judged.criterion: _judged(judged)
+        judged.criterion: JudgedEntry.model_construct(judge=judged.judge)
+        if judged.calibration is None
+        else shapes.entry_of(
+            JudgedEntry,
+            judged.calibration,
+            judge=judged.judge,
+            labels=judged.calibration.matrix.total,
+        )
         for judged in report.facts.judged
         if judged.suite == suite.key
     }
@@ -506,16 +512,6 @@ def _shard(shard: PlanPart, report: Report) -> Entry:
         for suite in shard.plan
     ]
     return shapes.entry_of(ShardEntry, shard, plan=plan)
-
-
-def _judged(judged: JudgedCriterion) -> Any:
-    """The calibration of a criterion's judge."""
-    calibration = judged.calibration
-    if calibration is None:
-        return JudgedEntry.model_construct(judge=judged.judge)
-    return shapes.entry_of(
-        JudgedEntry, calibration, judge=judged.judge, labels=calibration.matrix.total
-    )
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def plan(
 ) -> PlanPart:
     """Shard `index` of `of` of these suites. `settings`: further values that must be equal for all
     shards."""
-    prints = fingerprints.CaseFingerprints().of_cases(suites)
+    prints = fingerprints.of_cases(suites)
     homes = divide(prints, of=of, durations=durations)
     suite_rows = [
         [

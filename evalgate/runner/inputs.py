@@ -97,18 +97,17 @@ class SideInputs:
         return inputs.environment if inputs is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
-        configured_question = question(GLOB, "\n".join(self.depends_on))
-        if agents_module.is_remote(self.uses[agent]):
-            return frozenset({configured_question})
-        questions = self._reported(agent)
-        if NAMES not in questions and self.trusts_workers:
-            return questions
-        watches = self.watches()
-        is_observed = bool(watches) and not any(watch.why_lost for watch in watches)
-        if not is_observed:
-            return frozenset({configured_question if self.depends_on else EVERYTHING})
-        paths = frozenset().union(*(watch.accessed_paths() for watch in watches))
-        return questions | self._agent_questions(agent, paths)
+        if not agents_module.is_remote(self.uses[agent]):
+            questions = self._reported(agent)
+            if NAMES not in questions and self.trusts_workers:
+                return questions
+            watches = self.watches()
+            if watches and not any(watch.why_lost for watch in watches):
+                paths = frozenset().union(*(watch.accessed_paths() for watch in watches))
+                return questions | self._agent_questions(agent, paths)
+            if not self.depends_on:
+                return frozenset({EVERYTHING})
+        return frozenset({question(GLOB, "\n".join(self.depends_on))})
 
     def _reported(self, agent: str) -> frozenset[str]:
         questions = self.agents[agent].inputs()

@@ -175,7 +175,6 @@ class Side:
         self.reused: dict[TrialKey, str] = {}
         self._session = session
         self._outages = {key: Outage() for key in agents}
-        self.prints = session.prints
         self._criteria = criteria
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
@@ -204,9 +203,18 @@ class Side:
         """The start of the oldest reused run (ISO 8601); "" if nothing was reused."""
         return min(self.reused.values(), default="")
 
+    def prints_of(self, task: Task) -> tuple[str, str]:
+        """The fingerprints of a task's input and of its case, computed once for all sides."""
+        prints = self._session.prints
+        key = task.key.case
+        if key not in prints:
+            task_print = fingerprints.of_task(task.case, simulator=task.suite.simulator)
+            prints[key] = task_print, fingerprints.of_case(task.case, task=task_print)
+        return prints[key]
+
     def addresses(self, task: Task) -> tuple[str, Mapping[str, str]]:
         """The journal addresses of a task's trial and, by criterion name, of its stored grades."""
-        task_print, case_print = self.prints.find(task.suite, task.case)
+        task_print, case_print = self.prints_of(task)
         self.fingerprints[task.key.case] = case_print
         agent = task.suite.agent
         # the agent's files and environment are compared separately (`model.Inputs`)
@@ -416,12 +424,10 @@ class Session:
         self.settings = settings
         self.watcher = context.audience.watcher
         self.stop = threading.Event()
-        self.budget = Budget(
-            settings.budget if part is None else budget.share_of(settings.budget, part)
-        )
+        self.budget = Budget(settings.budget, part)
         self.sides: list[Side] = []
         self.strays: dict[str, Wording] = {}
-        self.prints = fingerprints.CaseFingerprints()
+        self.prints: dict[CaseKey, tuple[str, str]] = {}
         self._panel = panel
         self._asks = panel is not None
         self._limiters = limiters

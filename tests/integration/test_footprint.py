@@ -1,4 +1,5 @@
-"""What one case costs a person who follows it, and us: nothing of it is done twice."""
+"""What one case costs a person who follows it, and us: it enters few functions, and nothing of it
+is done twice."""
 
 import subprocess
 import sys
@@ -13,12 +14,17 @@ TWICE = {  # once for head, once for the base
     "discover": 3,  # and that of the gate, which calls the one for head
     "parse_outcome": 0,  # reports take transcripts from memory
 }
+MOST = {"files": 122, "functions": 1_195}
+"""Of evalgate, entered by one case; whoever needs more writes the reason beside it."""
 
 
-def test_each_side_is_discovered_decided_and_read_once() -> None:
+def test_one_case_enters_few_functions_and_does_nothing_twice() -> None:
     command = [sys.executable, ROOT / "bench/footprint.py", "--calls", *TWICE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     calls = dict(
         line.split() for line in done.stdout.splitlines() if line.partition(" ")[0] in TWICE
     )
     assert calls == {name: str(count) for name, count in TWICE.items()}, done.stdout + done.stderr
+    words = done.stdout.split()
+    entered = {name: int(words[words.index(name) + 1]) for name in MOST}
+    assert all(entered[name] <= most for name, most in MOST.items()), entered

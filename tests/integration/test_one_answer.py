@@ -235,7 +235,7 @@ def stored_of(
         ),
         truncated="" if is_base or "cut" not in outcomes.values() else "the budget of 9 calls",
         started_at=f"2026-01-02T03:04:{second:02}+00:00",
-        fingerprints=fingerprints.CaseFingerprints().of_cases(suites),
+        fingerprints=fingerprints.of_cases(suites),
     )  # fmt: skip
     criteria = {
         (suite.key, use.name): fingerprints.of_criterion(use, version=__version__, deviations=OURS)

@@ -176,7 +176,7 @@ def generate(
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = defaults_of(settings)
-    environ = dotenv.of_judges(context.environ, defaults, [suite.agent], root=settings.root).environ
+    environ = dotenv.of_judges(settings, [suite.agent], context.environ).environ
     clients = Clients(defaults=defaults, environment=environ)
     if reasons := clients.missing([model]):
         message = f"the model `{model}` that writes scenarios: {reasons[model]}"

@@ -498,7 +498,7 @@ def _first_turn(
     defaults = criteria_judges.defaults_of(settings)
     models_of_agent = (*(surroundings.models if surroundings else ()), *sorted(source.models))
     names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
-    environment = dotenv.of_judges(context.environ, defaults, [use], root=settings.root).environ
+    environment = dotenv.of_judges(settings, [use], context.environ).environ
     missing = Clients(defaults=defaults, environment=environment).missing(names)
     judge = next((name for name in names if name not in missing), "")
     lack = "" if judge else missing[names[0]]

@@ -16,7 +16,7 @@ from evalgate.agents.worker_process import Step, WorkerConversation
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import project
+from evalgate.discovery import dotenv
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.model import (
     AgentFailure,
@@ -66,7 +66,7 @@ class Chat:
         self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
             settings = settings.with_options(tools="live")
-        judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
+        judge_environ = dotenv.of_judges(settings, [suite.agent], context.environ).environ
         keys = baseline_rules.judge_keys(
             settings, settings, (suite,), None, context, environ=judge_environ
         )

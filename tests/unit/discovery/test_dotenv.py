@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from builders import repositories
 
-from evalgate.config.gate_file import JudgeRule
+from evalgate.config.gate_file import GateFile, JudgeRule
+from evalgate.config.settings import Settings
 from evalgate.discovery import dotenv
 from evalgate.model import AgentUse
 
@@ -17,6 +18,13 @@ WORKFLOW = {"CI": "true"}
 
 def agent(**options: Any) -> AgentUse:
     return AgentUse(driver="adk", options=options)
+
+
+def of_judges(
+    environ: dict[str, str], judge: JudgeRule, uses: list[AgentUse], *, root: Path
+) -> dotenv.JudgeEnvironment:
+    fields = {"root": root, "gate_file": GateFile(judge=judge)}
+    return dotenv.of_judges(Settings().model_copy(update=fields), uses, environ)
 
 
 def put(root: Path, **files: str) -> Path:
@@ -68,7 +76,7 @@ def test_a_file_that_cannot_be_read_sets_nothing(tmp_path: Path) -> None:
 def test_the_nearest_file_counts(tmp_path: Path, options: dict[str, Any], file: str) -> None:
     root = put(tmp_path / "repo", agents__desk="GOOGLE_API_KEY=1", agents__other="GOOGLE_API_KEY=2")
     (root / ".env").write_text("GOOGLE_API_KEY=3")
-    asking = dotenv.of_judges({}, JudgeRule(), [agent(**options)], root=root)
+    asking = of_judges({}, JudgeRule(), [agent(**options)], root=root)
     assert asking.used == {file: ("GOOGLE_API_KEY",)}
 
 
@@ -99,15 +107,13 @@ def test_the_nearest_file_counts(tmp_path: Path, options: dict[str, Any], file: 
 def test_what_counts_for_judges(
     tmp_path: Path, text: str, environ: dict[str, str], judge: dict[str, str], found: dict[str, str]
 ) -> None:
-    asking = dotenv.of_judges(
-        environ, JudgeRule(**judge), [agent()], root=put(tmp_path, **{"": text})
-    )
+    asking = of_judges(environ, JudgeRule(**judge), [agent()], root=put(tmp_path, **{"": text}))
     assert asking.environ == {**environ, **found}
 
 
 def test_of_two_agents_the_first_counts(tmp_path: Path) -> None:
     root = put(tmp_path, a="XAI_API_KEY=1", b="XAI_API_KEY=2\nGROQ_API_KEY=3")
-    asking = dotenv.of_judges({}, JudgeRule(), [agent(path="a"), agent(path="b")], root=root)
+    asking = of_judges({}, JudgeRule(), [agent(path="a"), agent(path="b")], root=root)
     assert asking.environ == {"XAI_API_KEY": "1", "GROQ_API_KEY": "3"}
     assert asking.used == {"a/.env": ("XAI_API_KEY",), "b/.env": ("GROQ_API_KEY",)}
 
@@ -137,10 +143,10 @@ def test_what_the_commit_brings_along_does_not_count_in_a_workflow(
     repositories.commit(root, {".gitignore": "" if how == "tracked" else ".env\n"})
     if how == "no checkout":
         (root / ".git").rename(tmp_path / "git")
-    asking = dotenv.of_judges(WORKFLOW, JudgeRule(), [agent(path="a")], root=root)
+    asking = of_judges(WORKFLOW, JudgeRule(), [agent(path="a")], root=root)
     assert ("GOOGLE_API_KEY" in asking.environ) is (why == "")
     assert why in "".join(asking.unused)
-    assert dotenv.of_judges({}, JudgeRule(), [agent(path="a")], root=root).environ == {
+    assert of_judges({}, JudgeRule(), [agent(path="a")], root=root).environ == {
         "GOOGLE_API_KEY": "1"
     }
 

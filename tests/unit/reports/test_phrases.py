@@ -69,7 +69,7 @@ def test_values_beside_others_have_words_too() -> None:
     assert set(causes.STATUSES) == set(CaseLabel)
     assert set(labels.OF_ORIGIN) == set(FailureOrigin)
     assert all(phrase("unpaired_case", status) for status in (CaseStatus.NEW, CaseStatus.CHANGED))
-    assert all(phrase("edit", kind, "x", "y", "z", "") for kind in EditKind)
+    assert all(phrase("edit", kind, "x", "y", "z") for kind in EditKind)
     failures = [AgentFailure(kind=kind, message="broke") for kind in FailureKind]
     assert len({phrase("agent_cause", failure, "") for failure in failures}) == len(failures)
 
