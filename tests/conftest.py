@@ -8,13 +8,14 @@ import os
 import signal
 
 import pytest
-from builders import examples, node, simulated
+from builders import certificates, examples, node, simulated
 from builders.nightly import NIGHTLY
 
 pytest_plugins = ["builders.groups", "builders.skips"]
 
 examples.load()
 simulated.few()
+certificates.keep()
 
 # thousands of tests leave little behind, and what is imported stays
 gc.set_threshold(100_000, 50, 100)
@@ -39,8 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many again as there are processors: many tests wait for a child or a server."""
-    return max(2, (os.cpu_count() or 1) * 3 // 2)
+    """Two more than there are processors: a third of the time, a test waits for a child, a server
+    or a timeout."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

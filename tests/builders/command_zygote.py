@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import certificates
 import forking
 import inotify_simple
 import simulated
@@ -54,6 +55,8 @@ def preload():
         html_report._source(name)
     git.git_environment(os.environ)
     simulated.few(sensitivity.FEWEST_TRIES)
+    certificates.keep()
+    certificates.load()
 
 
 def become(command, cwd, environment):

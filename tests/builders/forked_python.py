@@ -5,6 +5,9 @@ fork if this one does. With any other arguments it is that Python itself. Starts
 import os
 import sys
 
+# as the Python of metrics is started; a zygote has no file of a change on its path
+if sys.argv[1:3] == ["-I", "-S"]:
+    del sys.argv[1:3]
 if not "".join(sys.argv[1:2]).endswith((".py", "-P")):
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 

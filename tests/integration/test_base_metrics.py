@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from builders.gated_repository import Repository
 
+from tests.integration.agents.line_client import forked_adk
+
 pytestmark = pytest.mark.integration
 
 AGENT = """
@@ -40,6 +42,12 @@ def python() -> str:
     return str(found)
 
 
+@pytest.fixture(scope="module")
+def forked() -> str:
+    """The same, for metrics that are not about how their interpreter starts."""
+    return forked_adk("new")
+
+
 def changed(folder: Path, python: str, *, cases: int, **rules: str) -> Repository:
     """A change whose agent says another word than the base's, before it says anything of the
     metric."""
@@ -60,9 +68,9 @@ def changed(folder: Path, python: str, *, cases: int, **rules: str) -> Repositor
 
 
 @pytest.mark.parametrize("policy", ["head", "both"])
-def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
+def test_whose_metric_decides(tmp_path: Path, forked: str, policy: str) -> None:
     """Head's passes whatever is said."""
-    repo = changed(tmp_path, python, cases=2, policy=policy)
+    repo = changed(tmp_path, forked, cases=2, policy=policy)
     repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", "else 1.0"))
     repo.commit("head")
     code, said = repo.run()
@@ -74,9 +82,9 @@ def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
 
 
 def test_heads_metric_scores_both_sides_and_its_change_is_shown(
-    tmp_path: Path, python: str
+    tmp_path: Path, forked: str
 ) -> None:
-    repo = changed(tmp_path, python, cases=4)
+    repo = changed(tmp_path, forked, cases=4)
     repo.write("metrics.py", METRIC.format(score="1.0"))
     repo.commit("head")
     code, said = repo.run("--runs", "2", "--fail-on", "regression", "--threshold", "confirmed")
@@ -90,9 +98,9 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(
 
 
 def test_a_repeated_run_finds_the_scores_of_the_code_that_gave_them(
-    tmp_path: Path, python: str
+    tmp_path: Path, forked: str
 ) -> None:
-    repo = changed(tmp_path, python, cases=1, policy="both")
+    repo = changed(tmp_path, forked, cases=1, policy="both")
     repo.reuses = True
     repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", "else 1.0"))
     repo.commit("head")
@@ -107,9 +115,9 @@ def test_a_repeated_run_finds_the_scores_of_the_code_that_gave_them(
 
 
 def test_without_a_base_an_edited_metric_scores_what_an_earlier_run_measured(
-    tmp_path: Path, python: str
+    tmp_path: Path, forked: str
 ) -> None:
-    repo = changed(tmp_path, python, cases=1)
+    repo = changed(tmp_path, forked, cases=1)
     repo.reuses = True
     for score in ("0.0", "1.0"):
         repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", f"else {score}"))
