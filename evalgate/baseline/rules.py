@@ -55,14 +55,19 @@ from . import base as baseline_base, exemptions, failures
 from .base import Base, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
+"""The code of a warning: the base's rules must decide, but some cannot be read."""
 UNCHECKED_RULES = "base-rules-unchecked"
+"""The code of a warning: whether the change relaxes unreadable rules is unknown."""
 SEVERITY_OF_BASE = "severity-of-base"
+"""The code of a note: a suite's severity is the base's."""
 REVIEW_HINT = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
+"""What to do if the base's rules cannot be read."""
 BASE_NAME = "{} (base's)"
 """The name of a base criterion if head has another criterion of that name."""
 SELECTION_SETTINGS = ("paths", "grep")
 """Settings that select cases; `exclude` does too."""
 SEVERITY_WORDS = {False: "gating", True: "advisory"}
+"""By whether a suite is advisory."""
 
 
 @frozen_dataclass
@@ -72,9 +77,11 @@ class Rules:
     settings: Settings
     """Those in force."""
     suites: Suites
+    """Also with the base's criteria that only its book reads, informational for the change's."""
     books: tuple[RuleBook, ...]
     """The change's, and the base's if it differs."""
     edits: Edits = field(default_factory=Edits)
+    """What the change does to the rules, the cases and the files that measure it."""
     both_decide: bool = False
     """True if the worse of two verdicts counts."""
     problems: tuple[Problem, ...] = ()
@@ -259,7 +266,9 @@ def _both_rules(
         tuple(common_suites),
         [book.divided(shares) for book in books],
         Edits(
-            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)), unasked=tuple(unasked)
+            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)),
+            both_decide=shares > 1,
+            unasked=tuple(unasked),
         ),
     )
 
@@ -317,6 +326,8 @@ def _with_base_code(
     edited_commit = f"{commit}+{_digest_of_files(root, room_files(suites, root))[:16]}"
 
     def measured(use: CriterionUse, base_suite: Suite | None) -> CriterionUse:
+        """The custom metric with the commit whose code scores: the base's, or the change's edit of
+        it."""
         base_uses = base_suite.criteria if base_suite else ()
         is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
         return replace(use, code_commit=commit if is_same else edited_commit)
@@ -449,6 +460,7 @@ def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
+    """Without those that say which model judges."""
     return without(use.options, ("judge_model_options", "judge"))
 
 
@@ -481,6 +493,7 @@ CONTEXT_WIDTH = 20
 MAX_EXAMINED = 100_000
 """Characters of a value that are compared."""
 MAX_DIFF_LINES = 60
+"""Lines of a file's difference that are reported."""
 DIFF_WIDTH = 300
 """Characters of a line in a file's difference."""
 MAX_DIFF_BYTES = 20_000
@@ -488,9 +501,11 @@ MAX_DIFF_BYTES = 20_000
 MAX_DIFFERENCES = 3
 """Differences of a CES evaluation that are reported."""
 POLICY_FIELDS = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
+"""Fields of a policy that are one value each."""
 
 
 def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator[GateEdit]:
+    """The differences between two policies. `keys`: the suites whose own pass rates count."""
     for name in POLICY_FIELDS:
         yield from _edit(name, getattr(base, name), getattr(head, name))
     for key in sorted({*base.suite_pass_rate, *head.suite_pass_rate}.intersection(keys)):
@@ -533,11 +548,18 @@ def _criterion_edits(
 
 
 def _edit(
-    subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
+    subject: str,
+    base: object,
+    head: object,
+    *,
+    kind: EditKind = EditKind.RULE,
+    suite: str = "",
+    place: Place | None = None,
 ) -> Iterator[GateEdit]:
+    """A rule's edit, if its values differ. None and an empty text are shown as `unset`."""
     if base != head:
         yield GateEdit(
-            kind=EditKind.RULE,
+            kind=kind,
             subject=subject,
             suite=suite,
             base=_value_text(base),
@@ -547,6 +569,7 @@ def _edit(
 
 
 def _threshold(use: CriterionUse) -> str:
+    """The threshold of a criterion in words, which an informational one does not have."""
     return (
         "informational"
         if use.informational
@@ -557,6 +580,7 @@ def _threshold(use: CriterionUse) -> str:
 
 
 def _value_text(value: object) -> str:
+    """The value of a rule as it is shown, with booleans as in YAML."""
     if value is None or value == "":
         return "unset"
     if isinstance(value, bool):
@@ -594,8 +618,8 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
 
 
 def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterator[GateEdit]:
-    """Cases and files that the change deletes or edits. Only a reader can decide if they are
-    weaker."""
+    """Files that another agent answers, and cases and files that the change deletes or edits. Only
+    a reader can decide if they are weaker."""
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
         head_suite = head_suites.get(base_suite.key)
@@ -608,6 +632,9 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
+        titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
+        if not baseline_base.is_unknown(base_suite.agent):
+            yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
@@ -720,6 +747,7 @@ def _file_text(root: Path, name: str) -> str:
 
 
 def _digest_of_files(root: Path, names: Iterable[str]) -> str:
+    """A digest of names and contents; a missing file counts as an empty one."""
     return fingerprints.digest([(name, _file_text(root, name)) for name in sorted(names)])
 
 
@@ -796,14 +824,12 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             )
             packages = (folder.joinpath(*names[: depth + 1]) for depth in range(len(names)))
             package = next((path for path in packages if path not in tested_paths), None)
-            neighbors = [
-                *(package.rglob("*.py") if package else ()),
-                *(
-                    path
-                    for path in stem.parent.iterdir()
-                    if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
-                ),
-            ]
+            named_files = (
+                path
+                for path in stem.parent.iterdir()
+                if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
+            )
+            neighbors = [*(package.rglob("*.py") if package else ()), *named_files]
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}
             )
@@ -828,6 +854,7 @@ def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -
     read = discovery_agents.reader(root, largest=walk.LARGEST_BYTES)
 
     def text_of(name: str) -> str | None:
+        """The source of a module; None for the agent's, whose imports are not followed."""
         path = root / name
         return None if path in tested and path not in modules else read(name)
 
@@ -851,15 +878,21 @@ EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (Tr
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
 JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
+"""Fields of `judge` that a change does not decide."""
 OF_ACTION = {*map(config_settings.input_name, config.names_with(Settings, Door.ACTION))}
+"""Names of settings that are inputs of the action, too."""
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
 """The most characters of a shown value."""
 SETTING_OF_BASE = "setting-of-base"
+"""The code of a note: a setting in the change's evalgate.yml is not in force."""
 JUDGE_OF_CHANGE = "judge-of-change"
+"""The code of a note: the change's judge is asked, since the base names none."""
 HINT = "Change it in a pull request of its own first."
+"""For a setting that only evalgate.yml has."""
 HINT_INPUT = "Set it as an input of the workflow, or change it in a pull request of its own first."
+"""For a setting that the action has as an input, too."""
 
 
 def settings_in_force(
@@ -986,6 +1019,7 @@ def _judge_notices(settings: Settings, reason: str) -> Iterator[Problem]:
 
 
 def _quoted(value: Any) -> str:
+    """A value as code in Markdown; an empty list is `nothing`, another empty value `unset`."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, int | float):
@@ -1008,6 +1042,8 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
     base_uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
 
     def settle(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+        """The config with the base's client options in place of its own, and a note if they
+        differ."""
         options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
         trusted_config = without(config, CLIENT_OPTIONS) | options
         if trusted_config != config:
@@ -1041,5 +1077,6 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
 
 
 def _config_of(use: CriterionUse) -> Json:
+    """The options of a criterion's judge model; empty if it has none."""
     config = member(use.options.get("judge_model_options"), "judge_model_config")
     return config if isinstance(config, dict) else {}

@@ -62,14 +62,23 @@ from evalgate.text import words
 from evalgate.values import Environ, Log, frozen_dataclass
 
 FOLDER = "store"
+"""Below the cache; each gate has a folder in it."""
 MOST_RUNS = 12
+"""The newest runs that a store keeps; the journals of both sides of a run begin with its time."""
 MOST_BYTES = 500_000_000
+"""Of the packed journals in a store; the newest run stays, whatever its size."""
 WITNESSED = ".jwt"
+"""The suffix of the file beside a journal with its witness's token."""
 MOST_TOKEN_BYTES = 16_384
+"""Of that file: GitHub's tokens have about 2 KB."""
 STAMP_LENGTH = len("20260102T030405Z")
+"""Characters of the time at the beginning of a journal's name."""
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+"""The time at which the run began, a random number, and the keyed hash of the file's bytes."""
 HEAD = 0
+"""The side of the change, as an index of sides, journals and sandboxes."""
 BASE = 1
+"""The base's index; a run that does not measure the base has no such side."""
 JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 """The journals of head and of the base, in the output folder."""
 
@@ -79,6 +88,7 @@ class Store:
     """A folder of journals, for the runs of one pull request, branch or checkout."""
 
     folder: Path
+    """Created with its first journal."""
     scopes: Sequence[str]
     """The pull requests, branches or folders whose journals count: that of this run, then
     others."""
@@ -131,6 +141,7 @@ class Store:
             draft.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
+        """Remove the oldest journals beyond MOST_RUNS and MOST_BYTES, with their tokens."""
         size = 0
         stamps = set[str]()
         for name in sorted(self._names(), reverse=True):
@@ -143,12 +154,14 @@ class Store:
                 path.with_suffix(WITNESSED).unlink(missing_ok=True)
 
     def _names(self) -> list[str]:
+        """The names of the journals in any order; none if the folder does not exist."""
         try:
             return [path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
         except FileNotFoundError:
             return []
 
     def _open_journal(self, name: str, scratch: Path, *, say: Log) -> Journal | None:
+        """The journal, unpacked below `scratch`; None if it is not trusted or cannot be read."""
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
@@ -176,6 +189,8 @@ class Store:
         return journal
 
     def _mac(self, packed: bytes) -> str:
+        """The keyed hash of a packed journal, in hex. Anybody can compute it if the key is empty:
+        then a witness decides."""
         return hmac.new(self.key, packed, "sha256").hexdigest()
 
 
@@ -184,6 +199,7 @@ class EarlierSide:
     """The measurements of one side of an earlier run."""
 
     journal: Journal
+    """Its first line has the scope, the side and the time of the run."""
     oldest: datetime
     """The earliest time of trials that count."""
     is_continued: bool = False
@@ -253,10 +269,11 @@ class EarlierRuns:
         scopes = [] if self.store is None else self.store.scopes[:1]
         for entry in self.entries:
             inputs = entry.journal.inputs
+            is_of_head = entry.journal.about.get("side") == HEAD
+            is_of_pull = entry.scope in scopes and "@refs/pull/" in entry.scope
             if (
-                entry.journal.about.get("side") == HEAD
-                and entry.scope in scopes
-                and "@refs/pull/" in entry.scope
+                is_of_head
+                and is_of_pull
                 and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
                 and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
             ):
@@ -315,13 +332,16 @@ def _put(
 
 def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
     """True if both may be inputs of the same agents: no question has two answers."""
-    return first.keys() == second.keys() and all(
-        first[key].environment == second[key].environment
+    if first.keys() != second.keys():
+        return False
+    pairs = [(inputs, second[key]) for key, inputs in first.items()]
+    return all(
+        inputs.environment == other.environment
         and all(
-            second[key].answers.get(question, answer) == answer
-            for question, answer in first[key].answers.items()
+            other.answers.get(question, answer) == answer
+            for question, answer in inputs.answers.items()
         )
-        for key in first
+        for inputs, other in pairs
     )
 
 
@@ -347,12 +367,10 @@ def open_earlier_runs(
             for suite in rules.suites
             if base is not None and baseline_base.is_same_use(suite, base, settings)
         }
+        unchanged = frozenset(key for key, count in known_sides.items() if count == len(trees))
+        unread = frozenset(key for key, count in known_sides.items() if not count)
         yield EarlierRuns(
-            trees=trees,
-            store=store,
-            entries=entries,
-            unchanged=frozenset(key for key, count in known_sides.items() if count == len(trees)),
-            unread=frozenset(key for key, count in known_sides.items() if not count),
+            trees=trees, store=store, entries=entries, unchanged=unchanged, unread=unread
         )
 
 
@@ -361,10 +379,11 @@ def _known_sides(suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snap
     read there; all of them if they are equal."""
     if len({tree.answer("everything") for tree in trees}) == 1:
         return len(trees)
+    all_inputs = (entry.journal.inputs.get(suite.agent.key, Inputs()) for entry in entries)
     counts = (
         sum(not tree.first_difference(inputs.answers) for tree in trees)
-        for entry in entries
-        if (inputs := entry.journal.inputs.get(suite.agent.key, Inputs())).is_known
+        for inputs in all_inputs
+        if inputs.is_known
     )
     return max(counts, default=0)
 
@@ -444,6 +463,7 @@ def _leftovers(
 
 
 def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
+    """The error for a journal that `--resume` must not use, as a change could contain it."""
     return ConfigError(
         f"{reason}, so --resume does not continue from it",
         place=Place(os.path.relpath(path, settings.root)),
@@ -458,6 +478,7 @@ def _tree(top: Path, settings: Settings, context: Context) -> Snapshot:
     folders = (settings.output, settings.baseline_folder, settings.cache, kept.FOLDER)
 
     def is_committed(path: Path) -> bool:
+        """True if git has the file; always true for a base's checkout, which has no other files."""
         return (
             not root.is_relative_to(top)
             or git.first_committed([path], root, context.environ) is not None

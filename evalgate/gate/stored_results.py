@@ -33,8 +33,10 @@ from evalgate.model import (
     ExemptionKind,
     FailureOrigin,
     GradedTrial,
+    Policy,
     Reason,
     Report,
+    RuleBook,
     Run,
     Suite,
     TrialKey,
@@ -45,7 +47,7 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.results import file, history, kept, labels as case_labels
-from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.file import PolicyEntry, Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
@@ -54,6 +56,7 @@ from . import decision, prepare
 from .measure import Measurement
 
 NOTHING = StoredOutcomes({}, {})
+"""The outcomes of no run, for a merge of none."""
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -91,6 +94,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
         for key, case in cases_of([suite]).items():
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries[key]
+            is_flaky = entry.label is CaseLabel.FLAKY
             verdicts[key] = CaseVerdict(
                 suite=suite.key,
                 case_id=case.case_id,
@@ -98,9 +102,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
                 criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
                 second_kind=verdict.second_kind,
-                exemption=Exemption(kind=ExemptionKind.FLAKY)
-                if entry.label is CaseLabel.FLAKY
-                else None,
+                exemption=Exemption(kind=ExemptionKind.FLAKY) if is_flaky else None,
             )
     return verdicts
 
@@ -123,6 +125,7 @@ def compare_stored(
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
+    """Decide on stored results, and write and show the reports; results.json stays unchanged."""
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
@@ -135,7 +138,7 @@ def _stored_measurement(
 ) -> tuple[Measurement, Rules]:
     """The measurement in stored results, and the rules that decide on it. Without `base_results`,
     only head's rules decide."""
-    settings = settings.model_copy(update={"adk_compat": head_results.deviations.is_adk_compat})
+    settings = settings.with_options(adk_compat=head_results.deviations.is_adk_compat)
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
@@ -150,6 +153,16 @@ def _stored_measurement(
     # not in its results
     if base is None or comparison is not None:
         books, edits = books[:1], head_results.edits
+        if edits.both_decide:  # this checkout has only head's rules
+            policy = books[0].policy
+            fields = {
+                name: getattr(
+                    policy if name in settings.explicit_options else head_results.policy, name
+                )
+                for name in PolicyEntry.model_fields
+            }
+            policy = Policy(exemptions=policy.exemptions, deviations=policy.deviations, **fields)
+            books = (RuleBook(policy=policy),)
     rules = replace(rules, books=books, edits=edits)
     head = head_results.with_run(suites=rules.suites).run
     if base is None or base_results is None:
@@ -243,6 +256,8 @@ def _base_to_compare(
     )
 
     def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], Wording]) -> GradedTrial:
+        """The trial under head's name of its file; a reason replaces each grade that `changes`
+        names."""
         key = graded_trial.key.renamed(names)
         grades = {
             name: not_evaluated(
@@ -254,15 +269,18 @@ def _base_to_compare(
         }
         return replace(graded_trial, key=key, grades=grades)
 
+    case_fingerprints = {
+        (names.get(suite, suite), case): fingerprint
+        for (suite, case), fingerprint in run.fingerprints.items()
+    }
+    trials = tuple(trial(graded_trial, changes) for graded_trial in run.trials)
+    confirmations = tuple(trial(graded_trial, {}) for graded_trial in run.confirmations)
     base = base.with_run(
         suites=tuple(project.suites.values()),
-        trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
-        confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
+        trials=trials,
+        confirmations=confirmations,
         transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
-        fingerprints={
-            (names.get(suite, suite), case): fingerprint
-            for (suite, case), fingerprint in run.fingerprints.items()
-        },
+        fingerprints=case_fingerprints,
     )
     return base.run, list(notes)
 
@@ -304,6 +322,7 @@ def _inputs(run: Run, suite: Suite) -> str:
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:
+    """A fingerprint of the criterion's options, whichever version of evalgate scored it."""
     return fingerprints.of_criterion(use, version="", deviations=stored.deviations)
 
 
@@ -315,6 +334,7 @@ class StoredCase(CaseView):
     """The newest results of one case."""
 
     stored: Stored
+    """The results that it is from."""
     is_of_change: bool
     """True if the base passed the case, did not have it, or has no known result of it."""
 
@@ -383,23 +403,21 @@ def _reported_cases(
     for key, stored_case in stored_cases.items():
         if case := reported_cases.get(key):
             keys = {trial.key for trial in stored_case.trials}
-            head = stored_case.head
-            yield (
-                key,
-                StoredCase(
-                    stored=stored_case.stored,
-                    is_of_change=stored_case.is_of_change,
-                    head=CaseSide(
-                        run=head.run,
-                        trials=tuple(trial for trial in case.trials if trial.key in keys),
-                        confirmations=head.confirmations,
-                    ),
-                    suite=case.suite,
-                    eval_case=case.eval_case,
-                    verdict=case.verdict,
-                    label=case.label,
-                ),
+            head = CaseSide(
+                run=stored_case.head.run,
+                trials=tuple(trial for trial in case.trials if trial.key in keys),
+                confirmations=stored_case.head.confirmations,
             )
+            reported_case = StoredCase(
+                stored=stored_case.stored,
+                is_of_change=stored_case.is_of_change,
+                head=head,
+                suite=case.suite,
+                eval_case=case.eval_case,
+                verdict=case.verdict,
+                label=case.label,
+            )
+            yield key, reported_case
         elif problem := problems.get(key[0]):
             verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
@@ -428,7 +446,7 @@ def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> t
             sorted(name for name in other_files if (settings.root / name).is_file())
         )
         if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
-            others = settings.model_copy(update={"paths": present_files, "grep": ""})
+            others = settings.with_options(paths=present_files, grep="")
             suites += _run_suites(others)
     except ConfigError:
         return _stored_suites(stored_cases)
@@ -447,6 +465,8 @@ def _run_suites(settings: Settings) -> tuple[Suite, ...]:
 
 
 def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+    """The suites as they ran, each with its cases that have results, all in their newest
+    version."""
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
     cases = cases_of(reversed(suites.values()))  # the newest counts
     by_file = grouped((key[0], cases[key]) for key in stored_cases)
@@ -494,12 +514,14 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
         )
     ):
         return stored_runs[0].with_run(suites=suites, earlier_verdicts=earlier_verdicts)
+    all_trials = tuple(trial for trials, _, _ in cases for trial in trials)
+    confirmations = tuple(trial for _, reruns, _ in cases for trial in reruns)
     return _merged(
         present_cases,
         stored_runs,
         suites=suites,
-        trials=tuple(trial for trials, _, _ in cases for trial in trials),
-        confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
+        trials=all_trials,
+        confirmations=confirmations,
         fingerprints=case_fingerprints,
         earlier_verdicts=earlier_verdicts,
     )
@@ -631,17 +653,17 @@ def of_file(
         if case.status is CaseStatus.NEW
         or case.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
     }
-    return {
-        key: StoredCase(
-            stored=stored,
-            is_of_change=key in changed_keys,
-            head=side(key),
-            suite=suite,
-            eval_case=case,
-            verdict=verdicts[key],
-            label=stored.entries[key].label or case_labels.label(verdicts[key]),
-        )
-        for suite in run.suites
-        for key, case in cases_of([suite]).items()
-        if case_keys is None or key in case_keys
-    }
+    stored_cases: dict[CaseKey, StoredCase] = {}
+    for suite in run.suites:
+        for key, case in cases_of([suite]).items():
+            if case_keys is None or key in case_keys:
+                stored_cases[key] = StoredCase(
+                    stored=stored,
+                    is_of_change=key in changed_keys,
+                    head=side(key),
+                    suite=suite,
+                    eval_case=case,
+                    verdict=verdicts[key],
+                    label=stored.entries[key].label or case_labels.label(verdicts[key]),
+                )
+    return stored_cases

@@ -250,9 +250,19 @@ class EndpointConversation(EndpointTurns):
         body = None if self._options.request is None else fill(self._options.request, values)
         answer = self.ask(self._options.method, url, body)
         seconds = time.monotonic() - start_time
-        reply = self._answer_text(answer)
+        content = self._value_at("text", answer)
+        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
+            content = "".join(content)
+        elif not isinstance(content, str | int | float):
+            raise self._unmatched("text", answer, "a text")
+        reply = str(content)
         self._messages.append({"role": "assistant", "content": reply})
-        self._learn(answer)
+        session_id = self._value_at("session_id", answer)
+        if isinstance(session_id, str | int) and not isinstance(session_id, bool):
+            self._values["session_id"] = str(session_id)
+        state = self._value_at("state", answer)
+        if isinstance(state, dict):
+            self._values["state"] = self._final_state = state
         invocation = Invocation(
             user_content=user_content,
             final_response=Content(parts=(Text(text=reply),), role="model") if reply else None,
@@ -268,14 +278,6 @@ class EndpointConversation(EndpointTurns):
 
     def leave(self) -> None:
         """Do nothing: the endpoint has no session."""
-
-    def _answer_text(self, answer: Any) -> str:
-        content = self._value_at("text", answer)
-        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
-            return "".join(content)
-        if isinstance(content, str | int | float):
-            return str(content)
-        raise self._unmatched("text", answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         if "tool_calls" not in self._paths:
@@ -299,14 +301,6 @@ class EndpointConversation(EndpointTurns):
         if args is not None and not isinstance(args, dict):
             raise self._unmatched("tool_args", entry, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
-
-    def _learn(self, answer: Any) -> None:
-        session_id = self._value_at("session_id", answer)
-        if isinstance(session_id, str | int) and not isinstance(session_id, bool):
-            self._values["session_id"] = str(session_id)
-        state = self._value_at("state", answer)
-        if isinstance(state, dict):
-            self._values["state"] = self._final_state = state
 
     def _value_at(self, name: str, answer: Any) -> Any:
         """The value at a path of the options; None if it is null or missing, or no path is given.
@@ -341,7 +335,6 @@ def parse_path(text: str) -> ParsedResult:
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def names_in(shape: Any) -> frozenset[str]:
@@ -376,7 +369,7 @@ def _as_text(value: Any) -> str:
 def with_environment(text: str, environment: Environ) -> str:
     """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of a
     missing variable."""
-    return _VARIABLE.sub(lambda match: environment[match[1]], text)
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", lambda match: environment[match[1]], text)
 
 
 def _described(value: Any) -> str:

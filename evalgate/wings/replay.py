@@ -49,8 +49,6 @@ from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, frozen_dataclass
 
-_ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
-
 RECORDING_PATTERNS = (
     "*.evalset_result.json",
     "*.session.json",
@@ -174,7 +172,7 @@ def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Recor
 
 
 def _order(path: Path) -> tuple[float, str]:
-    time_match = _ADK_TIME.search(path.name)
+    time_match = re.search(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$", path.name)
     return (-float(time_match[1]) if time_match else 0.0, str(path))
 
 

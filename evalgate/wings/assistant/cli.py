@@ -15,7 +15,6 @@ from evalgate import cli, extensions
 from evalgate.config import places
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.formats import rewrite
-from evalgate.values import JsonObject
 from evalgate.wings.ces.shapes import LOCAL_APP
 from .resources import ServerResources
 
@@ -119,7 +118,16 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
     entry = {**common, "command": command[0], "args": command[1:]}
     path = root / file
     source = rewrite.read(path, shown_as=file) if path.exists() else None
-    text = _with_entry(source.text if source else "{}\n", key, entry, file=file)
+    old_text = source.text if source else "{}\n"
+    text = rewrite.put(old_text, (key, NAME), entry)
+    text = text or rewrite.inserted(old_text, (key,), {NAME: entry})
+    whole = rewrite.find(text or "", ())
+    if text is None or whole is None or whole.value[key].get(NAME) != entry:
+        lines = rewrite.inserted("{}\n", (key,), {NAME: entry})
+        raise ConfigError(
+            f"{file} is not JSON without comments, or `{key}` is not an object",
+            hint=f"Add to it by hand: {lines}",
+        )
     if only_print:
         cli.tell(text, nl=False)
     elif source is None:
@@ -129,18 +137,3 @@ def install(client: str, root: Path, only_print: bool, **options: Any) -> int:
     if not only_print:
         cli.tell(f"{file} has the server `{NAME}`: start {client} again.")
     return ExitCode.PASS
-
-
-def _with_entry(text: str, key: str, entry: JsonObject, *, file: str) -> str:
-    """The text of a client's file with the server in it. Raises ConfigError if it is not JSON, or
-    has comments."""
-    new_text = rewrite.put(text, (key, NAME), entry)
-    new_text = new_text or rewrite.inserted(text, (key,), {NAME: entry})
-    whole = rewrite.find(new_text or "", ())
-    if new_text is None or whole is None or whole.value[key].get(NAME) != entry:
-        lines = rewrite.inserted("{}\n", (key,), {NAME: entry})
-        raise ConfigError(
-            f"{file} is not JSON without comments, or `{key}` is not an object",
-            hint=f"Add to it by hand: {lines}",
-        )
-    return new_text

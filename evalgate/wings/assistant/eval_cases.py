@@ -6,7 +6,7 @@ the changed values of a file differ."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,14 +34,12 @@ FIELDS = tuple(
 """The fields of a case that may change."""
 
 _STATE = "final_session_state"
-_NEW = frozenset(
-    {
-        "rubrics",
-        _STATE,
-        "conversation.final_response",
-        "conversation.intermediate_data",
-        "conversation.rubrics",
-    }
+_NEW = (
+    "rubrics",
+    _STATE,
+    "conversation.final_response",
+    "conversation.intermediate_data",
+    "conversation.rubrics",
 )
 """Fields that expect more if they were absent before."""
 
@@ -95,7 +93,15 @@ class EvalCases:
         with self._resources.lock():
             old_text, path, raw = self._find(file, eval_id)
             check_etag(etag, raw, "case")
-            new = _with_fields(raw, body, fields)
+            new_fields = {to_snake(key): value for key, value in body.items()}
+            new = dict(raw)
+            for name in fields:  # in the spelling of the file
+                camel = to_camel(name)
+                spelled = next((spelling for spelling in (name, camel) if spelling in raw), None)
+                if new_fields.get(name) is not None:
+                    new[spelled or (camel if "evalId" in raw else name)] = new_fields[name]
+                elif spelled is not None:
+                    del new[spelled]
             old_case = _as_read(raw)
             new_case = _as_read(new)
             changes = tuple(compare.changes(old_case, new_case))
@@ -187,20 +193,6 @@ def _mask(mask: Any, body: Json) -> list[str]:
     if violations:
         raise refusal(*violations)
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
-
-
-def _with_fields(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
-    """The case with the fields of the body, in the spelling of the file."""
-    new_fields = {to_snake(key): value for key, value in body.items()}
-    case = dict(raw)
-    for name in fields:
-        spelled = next((spelling for spelling in (name, to_camel(name)) if spelling in case), None)
-        if new_fields.get(name) is not None:
-            is_camel = "evalId" in raw
-            case[spelled or (to_camel(name) if is_camel else name)] = new_fields[name]
-        elif spelled is not None:
-            del case[spelled]
-    return case
 
 
 def _as_read(raw: Any) -> JsonObject:

@@ -22,7 +22,6 @@ PAGE_SIZE = 50
 MAX_PAGE = 1000
 MOST_VERSIONS = 3
 """The most versions of the agent whose metrics are shown: the newest."""
-_PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
 class ServerResources(Resources):
@@ -43,7 +42,7 @@ class ServerResources(Resources):
         """One page of the resources of a kind, by name, and the token of the next page; each
         resource has the fields of a list, or all fields (FULL). `failing`: only evaluations whose
         last result is not a pass; `chosen`: see `select`."""
-        if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
+        if page_size < 0 or (page_token and not re.fullmatch(r"[0-9]{1,9}", page_token)):
             raise refusal(("pageSize" if page_size < 0 else "pageToken", "not a page of this list"))
         start = int(page_token or 0)
         size = min(page_size or PAGE_SIZE, MAX_PAGE)

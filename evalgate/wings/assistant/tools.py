@@ -80,7 +80,15 @@ class Tool:
             case ToolAnswer() as answer:
                 return answer
             case Done() as done:
-                return _change_answer(done, is_preview=self.kind == "read")
+                changes = [str(change) for change in done.changes]
+                relaxations = list(done.relaxations)
+                if self.kind == "read":  # a preview
+                    facts = {"changes": changes, "relaxations": relaxations, "diff": done.diff}
+                    return ToolAnswer(content={"resource": done.resource, **facts})
+                # also as text: not every client shows `_meta`
+                notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxations)
+                meta = {RELAXATIONS: relaxations, CHANGES: changes}
+                return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
             case Operation() as operation:
                 return ToolAnswer(content=operation.json())
             case content:
@@ -227,18 +235,6 @@ _NAMES = {
     Kind.RUN: "evaluation_run",
 }
 """The tools' name for a resource."""
-
-
-def _change_answer(done: Done, *, is_preview: bool) -> ToolAnswer:
-    """A change with its relaxations, also as text: not every client shows `_meta`."""
-    changes = [str(change) for change in done.changes]
-    relaxations = list(done.relaxations)
-    if is_preview:
-        facts = {"changes": changes, "relaxations": relaxations, "diff": done.diff}
-        return ToolAnswer(content={"resource": done.resource, **facts})
-    notes = tuple(f"This may relax: {relaxation}" for relaxation in relaxations)
-    meta = {RELAXATIONS: relaxations, CHANGES: changes}
-    return ToolAnswer(content=done.resource or {}, notes=notes, meta=meta)
 
 
 _PREVIEW = _holds(resource=_OBJECT, changes=_TEXTS, relaxations=_TEXTS, diff=_TEXT)

@@ -31,8 +31,7 @@ EXAMPLES = (
 """Names of files that list an agent's variables: `.env.example`, `env-sample`."""
 
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
-_YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
-_CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
+_CATCH_ALL = ("KeyError", "LookupError", "Exception", "BaseException")
 _OTHER_PREFIXES = {
     "google-gla": "gemini", "google_genai": "gemini", "google": "gemini",
     "google-vertex": "vertex_ai", "google_vertexai": "vertex_ai",
@@ -87,7 +86,8 @@ def of_agent(use: AgentUse, read: ReadText, *, ignored_samples: Container[str] =
         if module is not None:
             _ModuleReader(module, source).read()
         elif not file.endswith(".py"):  # an agent's YAML
-            names = _YAML_MODEL.findall(graph.read(file) or "")
+            text = graph.read(file) or ""
+            names = re.findall(r"(?m)^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", text)
             source.models |= set(map(_model_name, names)) - {""}
     return source
 
@@ -248,26 +248,27 @@ class _ModuleReader:
         return ".".join([self._aliases.get(name_of(node), name_of(node)), *reversed(names)])
 
 
-_READING = frozenset(
-    {"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))}
-)
+_READING = ("os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault")))
 
 
 def _below(node: ast.AST, *, is_optional: bool) -> Iterator[_Pending]:
     """The children of a node, without code that runs only in a script."""
     optional_nodes: Iterable[ast.AST] = ()
-    if isinstance(node, ast.Try) and any(_catches(handler.type) for handler in node.handlers):
-        optional_nodes = node.body
+    if isinstance(node, ast.Try):
+        kinds = [
+            kind
+            for handler in node.handlers
+            for kind in (
+                handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            )
+        ]
+        if any(kind is None or name_of(kind) in _CATCH_ALL for kind in kinds):
+            optional_nodes = node.body
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         optional_nodes = node.values[:-1]
     optional_ids = {id(child) for child in optional_nodes}
     for child in agent_source.children(node):
         yield child, is_optional or id(child) in optional_ids
-
-
-def _catches(exception_node: ast.expr | None) -> bool:
-    kinds = exception_node.elts if isinstance(exception_node, ast.Tuple) else [exception_node]
-    return any(kind is None or name_of(kind) in _CATCH_ALL for kind in kinds)
 
 
 def _field(value: ast.expr | None) -> tuple[str, ast.expr | None]:

@@ -50,7 +50,6 @@ from evalgate.system.files import top_of
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
 from evalgate.values import (
-    Environ,
     Json,
     JsonObject,
     elements,
@@ -202,8 +201,9 @@ def _variables_for(
             values[name] = ""
         elif name == flag:
             values[name] = '"true"'
-        else:
-            is_usable = _is_usable(name, sample)
+        else:  # a value that is neither a secret nor a placeholder can be used as it is
+            is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) and not redact.is_named(name)
+            is_usable = is_plain and not _PLACEHOLDER.search(sample)
             values[name] = json.dumps(sample) if is_usable else variables.secret(name)
     keys = doctor.keys_of_judges(settings, project.suites)
     judge_values = {key: variables.secret(key) for key in keys if key not in values}
@@ -228,17 +228,12 @@ def needed_by(source: AgentSource) -> list[str]:
     )
 
 
-def _is_usable(name: str, sample: str) -> bool:
-    """True if a value of a `.env.example` can be used as it is: neither a secret nor a
-    placeholder."""
-    is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample)
-    is_placeholder = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE)
-    return bool(is_plain and not is_placeholder) and not redact.is_named(name)
+_PLACEHOLDER = re.compile(r"(?i)your|here|xxx|change|replace|todo|\.\.\.")
 
 
 def template() -> str:
     """The workflow as it is in the README."""
-    return Path(__file__).with_name("workflow.yml").read_text(encoding="utf-8")
+    return Path(__file__).with_name("workflow.yml").read_text("utf-8")
 
 
 def render_workflow(
@@ -285,7 +280,7 @@ def publisher() -> str:
         url = str(direct_url.get("url", ""))
         if url.startswith("file://"):
             source = git.find_source(Path(url.removeprefix("file://")))
-            url = (source.common_dir / "config").read_text(encoding="utf-8", errors="replace")
+            url = (source.common_dir / "config").read_text("utf-8", "replace")
     except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError, UnavailableError):
         return ""
     match = _ORIGIN.search(url)
@@ -387,7 +382,7 @@ def _with_agents(rules: str, *, old_text: str) -> str:
 
 
 def _text_of(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+    return file.read_text("utf-8", "replace") if file.is_file() else None
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
@@ -499,8 +494,14 @@ def _first_turn(
     assert turn is not None
     surroundings = agent.surroundings()
     source = author_source.of_agent(use, discovery_agents.reader(settings.root))
-    names = [*(surroundings.models if surroundings else ()), *sorted(source.models)]
-    judge, lack = _find_judge(use, names, settings, context.environ)
+    # the configured judge, the agent's own models, or another one with a key
+    defaults = criteria_judges.defaults_of(settings)
+    models_of_agent = (*(surroundings.models if surroundings else ()), *sorted(source.models))
+    names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
+    environment = dotenv.of_judges(settings, [use], context.environ).environ
+    missing = Clients(defaults=defaults, environment=environment).missing(names)
+    judge = next((name for name in names if name not in missing), "")
+    lack = "" if judge else missing[names[0]]
     return FirstTurn(use=use, turn=turn, state=state, judge=judge, lack=lack)
 
 
@@ -538,19 +539,6 @@ def criteria_of(first_turn: FirstTurn) -> JsonObject:
     else:
         criteria["response_match_score"] = LIKENESS
     return criteria
-
-
-def _find_judge(
-    use: AgentUse, models_of_agent: Iterable[str], settings: Settings, environ: Environ
-) -> tuple[str, str]:
-    """A model that can judge: the configured one, the agent's, or another one with a key; or "",
-    and the configuration that the first of them lacks."""
-    defaults = criteria_judges.defaults_of(settings)
-    environment = dotenv.of_judges(settings, [use], environ).environ
-    names = list(filter(None, (defaults.model, *models_of_agent, *JUDGES)))
-    missing = Clients(defaults=defaults, environment=environment).missing(names)
-    judge = next((name for name in names if name not in missing), "")
-    return judge, "" if judge else missing[names[0]]
 
 
 def write_case(first_turn: FirstTurn, settings: Settings) -> Iterator[str]:
@@ -608,7 +596,6 @@ _GONE = re.compile(
     r"there is no version of ([\w.-]+)==|"
     r"(?:Because |Failed to build `)([\w.-]+)==\S+(?: has no wheels with a matching platform|`)"
 )
-_NEEDED = re.compile(r"which needs ([^:]+): ")
 _CHANGED = re.compile(
     r"cannot be loaded: (?:ImportError|AttributeError|TypeError)|there is no module named|"
     r"is made for|^(?:ImportError|AttributeError)|unexpected keyword argument"
@@ -662,7 +649,7 @@ def mended(
 def made_up(message: str) -> JsonObject:
     """Values for the names that an agent's session state needs, by their types, from the message of
     a failure; empty if one of them is no plain value."""
-    match = _NEEDED.search(message)
+    match = re.search(r"which needs ([^:]+): ", message)
     values: JsonObject = {}
     for name, kind in re.findall(r"(?<!\w)(\w++) \(([^()]*+)\)", match[1]) if match else ():
         plain_kind = kind.partition("[")[0].lower()

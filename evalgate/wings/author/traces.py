@@ -354,7 +354,14 @@ def _steps(models: Sequence[Span], tools: Sequence[Span], *, answer: str) -> lis
     is_every_call_run = len(requested) == len(requests)
     if wrappers:
         requested = set()
-    _check_order([span for span in tools if span not in requested])
+    unrequested = [span for span in tools if span not in requested]
+    if len(unrequested) > 1 and not all(span.start for span in unrequested):
+        raise _OrderUnknown("its spans have no start times")
+    for earlier, later in itertools.pairwise(unrequested):
+        if earlier.start == later.start:
+            raise _OrderUnknown(
+                f"{earlier.name[:60]!r} and {later.name[:60]!r} started at the same time"
+            )
     if wrappers and not is_every_call_run:
         raise _OrderUnknown("one span is several model calls, and has tool calls without a span")
     steps: list[StepEvent] = []
@@ -373,17 +380,6 @@ def _steps(models: Sequence[Span], tools: Sequence[Span], *, answer: str) -> lis
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not span.calls))
     return steps
-
-
-def _check_order(spans: Sequence[Span]) -> None:
-    """Raises _OrderUnknown if several spans have no start, or the same one."""
-    if len(spans) > 1 and not all(span.start for span in spans):
-        raise _OrderUnknown("its spans have no start times")
-    for earlier, later in itertools.pairwise(spans):
-        if earlier.start == later.start:
-            raise _OrderUnknown(
-                f"{earlier.name[:60]!r} and {later.name[:60]!r} started at the same time"
-            )
 
 
 def _called_tools(requests: Sequence[tuple[float, ToolCall]], tools: Sequence[Span]) -> set[Span]:

@@ -28,7 +28,6 @@ from evalgate.model import (
     ConfusionKind,
     CriterionCalibration,
     CriterionJudge,
-    CriterionUse,
     Example,
     JudgedCriterion,
     JudgeIdentity,
@@ -456,12 +455,24 @@ def find_problems(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     if problem is not None:
         return [problem]
     problems = []
+    report = errors.note if rule.min_kappa is None else errors.error
     pairs: list[tuple[str, JudgeIdentity | None]] = []
     for use in (use for suite in suites for use in suite.criteria if use.is_judged):
         judge = judges.judge_of(use)
-        if (use.name, judge) not in pairs:
-            pairs.append((use.name, judge))
-            problems += _problems_of(settings, use, judge, calibration)
+        if (use.name, judge) in pairs:
+            continue
+        pairs.append((use.name, judge))
+        if judge is None:
+            message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
+            problems.append(errors.note("label-without-verdict", message, use.place))
+            continue
+        for code, doubt in doubts(use.name, judge, calibration, min_kappa=rule.min_kappa):
+            message = f"`{use.name}`: {doubt}"
+            problems.append(
+                errors.note(code, message, use.place)
+                if code == UNCERTAIN
+                else report(code, message, use.place, _repair(settings, calibration))
+            )
     return problems
 
 
@@ -481,25 +492,6 @@ def calibrations(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCri
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     )
-
-
-def _problems_of(
-    settings: Settings,
-    use: CriterionUse,
-    judge: JudgeIdentity | None,
-    calibration: Calibration | None,
-) -> list[Problem]:
-    rule = settings.gate_file.judge
-    if judge is None:
-        message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
-        return [errors.note("label-without-verdict", message, use.place)]
-    report = errors.note if rule.min_kappa is None else errors.error
-    return [
-        errors.note(code, f"`{use.name}`: {message}", use.place)
-        if code == UNCERTAIN
-        else report(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))
-        for code, message in doubts(use.name, judge, calibration, min_kappa=rule.min_kappa)
-    ]
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:

@@ -205,7 +205,11 @@ def ask(
         try:
             for key, item in zip(keys, items, strict=True):
                 if key not in grades:
-                    grades[key] = pool.submit(_grade, item, services)
+                    criterion = criteria.build(item.use, services)
+                    # as in a run, with its error handling
+                    grades[key] = pool.submit(
+                        session.grade_one, item.use.name, criterion, item.evidence
+                    )
             futures.wait(grades.values())
         except BaseException:
             panel.end()  # leaving this block waits for all threads
@@ -213,11 +217,6 @@ def ask(
     return [
         labels.verdict_of(item, grades[key].result()) for key, item in zip(keys, items, strict=True)
     ]
-
-
-def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
-    """The grade as in a run, with its error handling."""
-    return session.grade_one(item.use.name, criteria.build(item.use, services), item.evidence)
 
 
 def raise_errors(problems: Sequence[Problem]) -> None:

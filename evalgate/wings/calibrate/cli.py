@@ -11,7 +11,6 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import prepare
 from evalgate.model import Calibration
@@ -65,15 +64,27 @@ def command(labels: str, **values: Any) -> int:
     """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line
     (docs/calibration.md)."""
     settings = commands.settings_of(values)
+    results = _path(values["conversations"]) or settings.root / settings.output / RESULTS
     if values["draft"]:
-        return _draft(Path(labels), values, settings)
+        path = Path(labels)
+        if path.exists():
+            raise ConfigError(f"{path} exists already", hint="Choose another file name.")
+        stored = file.read_results(results)
+        lines = calibration_labels.draft(stored, most=values["most"], seed=settings.seed)
+        if not lines:
+            raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
+        _write(path, [f"{line}\n" for line in lines])
+        click.echo(
+            f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
+        )
+        return ExitCode.PASS
     output_path = _path(values["written"]) or settings.root / (
         settings.gate_file.judge.calibration or FILE_NAME
     )
     calibration, answers = calibrate.calibrate(
         settings,
         Path(labels).absolute(),
-        conversations=_path(values["conversations"]) or _last_results(settings),
+        conversations=results,
         environ=os.environ,
         cache=prepare.cache_of(settings, os.environ, say=_say),
         say=_say,
@@ -124,26 +135,6 @@ def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
             err=True,
         )
     return ExitCode.FAIL if low_criteria else ExitCode.PASS
-
-
-def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
-    if path.exists():
-        raise ConfigError(f"{path} exists already", hint="Choose another file name.")
-    results = _path(values["conversations"]) or _last_results(settings)
-    lines = calibration_labels.draft(
-        file.read_results(results), most=values["most"], seed=settings.seed
-    )
-    if not lines:
-        raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-    _write(path, [f"{line}\n" for line in lines])
-    click.echo(
-        f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
-    )
-    return ExitCode.PASS
-
-
-def _last_results(settings: Settings) -> Path:
-    return settings.root / settings.output / RESULTS
 
 
 def _path(name: str | None) -> Path | None:

@@ -5,7 +5,7 @@ judge's grades."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NoReturn
@@ -54,11 +54,11 @@ COMMON_LABELS = {
     ),
 }
 """Words that mean yes or no for every criterion, in addition to its judge's own."""
-UNSURE_LABELS = frozenset({"", "?", "unsure", "unclear", "skip"})
+UNSURE_LABELS = ("", "?", "unsure", "unclear", "skip")
 """Words for a line that has no label yet."""
-NEEDS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
+NEEDS_STEPS = ("rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1")
 """Criteria whose evidence is more than two texts."""
-TEXT_ONLY = frozenset({"final_response_match_v2", "safety_v1"})
+TEXT_ONLY = ("final_response_match_v2", "safety_v1")
 """Criteria that judge only the texts of user, agent and reference."""
 
 
@@ -188,18 +188,12 @@ def labelled_spec(name: str) -> tuple[CriterionSpec, Verdicts] | None:
 def parse_labels(text: str, *, file: str) -> LabelsReading:
     """Read a file of labels. Empty lines are skipped."""
     reading = LabelsReading(file)
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        if line.strip():
-            reading.add(line.strip(), number)
-    reading.problems += _duplicate_labels(reading.labels)
-    return reading
-
-
-def _duplicate_labels(labels: Iterable[Label]) -> Iterator[Problem]:
-    """Lines with the same evidence and subject: an error if they contradict each other, else a
-    warning."""
+    for number, line_text in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if line_text.strip():
+            reading.add(line_text.strip(), number)
+    # lines with the same evidence and subject
     first_labels: dict[str, Label] = {}
-    for label in labels:
+    for label in reading.labels:
         line = label.line
         evidence = label.evidence
         evidence_key = (
@@ -220,7 +214,8 @@ def _duplicate_labels(labels: Iterable[Label]) -> Iterator[Problem]:
             relation = "contradicts"
             hint = "Keep the correct one, or neither."
         message = f"the label {relation} line {first_label.place.line} on the same item"
-        yield report("label-twice", message, label.place, hint)
+        reading.problems.append(report("label-twice", message, label.place, hint))
+    return reading
 
 
 class LabelsReading:

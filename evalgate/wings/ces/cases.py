@@ -415,39 +415,34 @@ def _answer(response: ToolResponse) -> JsonObject:
 def _criteria(plan: Plan) -> Iterator[str]:
     scenario = plan.evaluation.scenario
     yield outcomes.PLATFORM
-    yield from (
-        _criteria_of_golden(plan) if scenario is None else _criteria_of_scenario(plan, scenario)
-    )
+    if scenario is None:
+        yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
+        compares_calls = plan.compares_tools(of_step=True)
+        for expectation in _expectations(plan.turns):
+            call = plan.expected_call(expectation)
+            is_judged = plan.judges_answer(expectation) or (
+                compares_calls and call is not None and call.may_need_judge
+            )
+            if is_judged and not expectation.skip_evaluation:
+                yield outcomes.SIMILARITY
+    else:
+        expected = scenario.scenario_expectations
+        says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
+        calls = list(filter(None, map(plan.expected_call, expected)))
+        if plan.compares_scenario and calls:
+            yield outcomes.EXPECTATIONS
+        if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
+            yield outcomes.SIMILARITY
+        if plan.judges_goal:
+            yield outcomes.GOAL
+        if scenario.rubrics:
+            yield outcomes.RUBRICS
     if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
         yield outcomes.HALLUCINATION
     if plan.conversation_expectations:
         yield outcomes.NAMED
     if plan.goals:
         yield outcomes.GOALS
-
-
-def _criteria_of_golden(plan: Plan) -> Iterator[str]:
-    yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
-    compares_calls = plan.compares_tools(of_step=True)
-    for expectation in _expectations(plan.turns):
-        call = plan.expected_call(expectation)
-        is_call_judged = compares_calls and call is not None and call.may_need_judge
-        if not expectation.skip_evaluation and (plan.judges_answer(expectation) or is_call_judged):
-            yield outcomes.SIMILARITY
-
-
-def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
-    expected = scenario.scenario_expectations
-    says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
-    calls = list(filter(None, map(plan.expected_call, expected)))
-    if plan.compares_scenario and calls:
-        yield outcomes.EXPECTATIONS
-    if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
-        yield outcomes.SIMILARITY
-    if plan.judges_goal:
-        yield outcomes.GOAL
-    if scenario.rubrics:
-        yield outcomes.RUBRICS
 
 
 def differences(base: Case, head: Case) -> list[str]:
@@ -498,12 +493,6 @@ MOST_SNIFFED = 2000
 HEAD_BYTES = 65_536
 LARGEST_BYTES = 16 * 1024 * 1024
 FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
-
-
-def kind_at(tree: SearchedTree, path: str) -> Kind | None:
-    """The kind of a file by its first bytes; None if it is not a CES file."""
-    head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-    return read.kind_of(head.decode("utf-8", "replace"), file=path)
 
 
 class CesLibrary(Library, FormatFiles):
@@ -613,7 +602,12 @@ class CesFormat(Format):
         listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
         first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
         looked = filterfalse(tree.is_excluded, first_in_folders[:MOST_SNIFFED])
-        ces_files = {path for path in looked if kind_at(tree, path) is not None}
+        heads = ((path, walk.read_head(tree.root, path, size=HEAD_BYTES)) for path in looked)
+        ces_files = {
+            path
+            for path, head in heads
+            if read.kind_of(head.decode("utf-8", "replace"), file=path) is not None
+        }
         # the folders of apps that have evaluations or settings for them
         homes = {
             read.app_folder(path)

@@ -88,12 +88,12 @@ def group() -> None:
     "--overwrite", is_flag=True, help="Also over what was changed in the files since the last pull."
 )
 @cli.ends
-def pull_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, overwrite: bool) -> int:
+def pull_command(*, dry_run: bool, overwrite: bool, **place: Any) -> int:
     """Write to the files of FOLDER what changed in the app since the last pull. Exit with 1 if a
     field changed on both sides; that file stays as it is."""
     pull = partial(AppFiles.pull, preview=dry_run, overwrite=overwrite)
     sides = {"old": "only in the files", "new": "new" if not dry_run else "would be new"}
-    return _live(folder, app, endpoint, pull, sides)
+    return _live(pull, sides, **place)
 
 
 @group.command("run", cls=commands.GroupedCommand)
@@ -120,14 +120,12 @@ def run_command(*, everything: bool, **values: Any) -> int:
     "--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled."
 )
 @cli.ends
-def push_command(
-    folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool
-) -> int:
+def push_command(*, dry_run: bool, no_relaxing: bool, overwrite: bool, **place: Any) -> int:
     """Write the content of the files in FOLDER to the app, if it differs. Exit with 1 on a
     refusal."""
     push = partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
     sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
-    return _live(folder, app, endpoint, push, sides)
+    return _live(push, sides, **place)
 
 
 @group.command("drift")
@@ -135,10 +133,10 @@ def push_command(
 @LIVE_APP
 @ENDPOINT
 @cli.ends
-def drift_command(folder: Path, app: str, endpoint: str) -> int:
+def drift_command(**place: Any) -> int:
     """Compare the app with the files of FOLDER. Exit with 1 if they differ."""
     sides = {"old": "only in the files", "new": "only in the app"}
-    return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
+    return _live(AppFiles.drift, sides, is_drift=True, **place)
 
 
 @group.command("accept")
@@ -161,16 +159,16 @@ def accept_command(names: tuple[str, ...], root: Path, *, reject: bool) -> int:
 
 
 def _live(
-    folder: Path,
-    app: str,
-    endpoint: str,
     action: Callable[[AppFiles], AppChanges],
     sides: dict[str, str],
     *,
+    folder: Path,
     is_drift: bool = False,
+    **app: str,
 ) -> int:
+    """`app`: its name and its endpoint, as AppFiles takes them."""
     try:
-        with closing(AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)) as files:
+        with closing(AppFiles(folder, environment=os.environ, **app)) as files:
             done = action(files)
     except Refused as refused:
         raise ConfigError(refused.message) from refused

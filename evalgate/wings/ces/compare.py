@@ -106,14 +106,12 @@ _LARGEST = {
     "toolInvocationParameterCorrectnessThreshold": 1.0,
 }
 """Thresholds and their largest values, which are at least as strict as any earlier default."""
-_OPEN_LISTS = frozenset(
-    {
-        ("tags",),
-        ("evaluations",),
-        ("golden", "evaluationExpectations"),
-        ("scenario", "evaluationExpectations"),
-        ("scenario", "rubrics"),
-    }
+_OPEN_LISTS = (
+    ("tags",),
+    ("evaluations",),
+    ("golden", "evaluationExpectations"),
+    ("scenario", "evaluationExpectations"),
+    ("scenario", "rubrics"),
 )
 """Lists to which anything may be added at the end."""
 
@@ -131,7 +129,22 @@ def reason_of(change: FieldChange) -> str:
 def relaxed_reason(change: FieldChange) -> str:
     """`reason_of`, so that only a person makes the change; "" if it only asks for more: a raised
     threshold, or an entry at the end of one of the open lists."""
-    return "" if _only_asks_more(change) else reason_of(change)
+    keys = tuple(step for step in change.path if isinstance(step, str))
+    last_key = keys[-1] if keys else ""
+    old, new = change.old, change.new
+    if last_key in _LARGEST and isinstance(new, int | float):
+        # an absent threshold may have had the app's value
+        is_largest = new >= _LARGEST[last_key]
+        only_asks_more = (
+            is_largest if old is MISSING else isinstance(old, int | float) and new > old
+        )
+    else:
+        only_asks_more = (
+            old is MISSING
+            and keys in _OPEN_LISTS
+            and (change.is_last or not isinstance(change.path[-1], int))
+        )
+    return "" if only_asks_more else reason_of(change)
 
 
 def relaxed_reasons(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
@@ -142,16 +155,3 @@ def relaxed_reasons(field_changes: Iterable[FieldChange]) -> tuple[str, ...]:
 def removed(kind: str) -> str:
     """The relaxation that deletes a resource."""
     return f"(whole): the {kind} is removed"
-
-
-def _only_asks_more(change: FieldChange) -> bool:
-    """True if an evaluation that failed before the change fails after it."""
-    keys = tuple(step for step in change.path if isinstance(step, str))
-    last_key = keys[-1] if keys else ""
-    old, new = change.old, change.new
-    if last_key in _LARGEST and isinstance(new, int | float):
-        # an absent threshold may have had the app's value
-        is_largest = new >= _LARGEST[last_key]
-        return is_largest if old is MISSING else isinstance(old, int | float) and new > old
-    is_addition = old is MISSING and keys in _OPEN_LISTS
-    return is_addition and (change.is_last or not isinstance(change.path[-1], int))

@@ -52,7 +52,7 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, present
+from evalgate.values import Json, JsonObject, elements, present
 from . import read, shapes
 from .cxas import TRANSFER
 from .live import Live, LiveFailed, address, find_names, mask, move_to_app
@@ -221,7 +221,14 @@ class CesConversation(Turns):
         self._has_variables = False
         if case.history:
             self._config["historicalContexts"] = [
-                message for turn in case.history for message in _messages(turn, self._app)
+                {"role": role, "chunks": list(_chunks(content, self._app))}
+                for turn in case.history
+                for role, content in (
+                    ("user", turn.user_content),
+                    *(("agent", event.content) for event in turn.steps),
+                    ("agent", turn.final_response),
+                )
+                if content is not None
             ]
 
     def send(self, user_content: Content) -> Invocation:
@@ -274,11 +281,11 @@ class CesConversation(Turns):
         messages = [
             message
             for output in outputs
-            for message in (output.get("diagnosticInfo") or {}).get("messages", ())
+            for message in elements(output.get("diagnosticInfo"), "messages")
             if isinstance(message, dict)
         ]
         # the calls that the app leaves to its client
-        listed_calls = ((output.get("toolCalls") or {}).get("toolCalls") for output in outputs)
+        listed_calls = (elements(output.get("toolCalls"), "toolCalls") for output in outputs)
         call_messages = [
             {"chunks": [{"toolCall": call} for call in calls]} for calls in listed_calls if calls
         ]
@@ -335,30 +342,23 @@ def _events_and_answer(messages: Iterable[Json]) -> tuple[list[Event], Content |
     return events[:-1], content
 
 
-def _parts(chunk: Json) -> list[Part]:
-    """The parts of a conversation in a chunk of a message."""
+def _parts(chunk: Json) -> Iterator[Part]:
+    """The part of a conversation in a chunk of a message, if any."""
     if isinstance(chunk.get("text"), str):
-        return [Text(text=chunk["text"])]
-    if call := chunk.get("toolCall"):
-        return [
-            ToolCall(
-                name=_display_name(call), args=call.get("args") or {}, id=call.get("id") or None
-            )
-        ]
-    if answer := chunk.get("toolResponse"):
-        return [
-            ToolResponse(
-                name=_display_name(answer),
-                response=answer.get("response"),
-                id=answer.get("id") or None,
-            )
-        ]
-    if transfer := chunk.get("agentTransfer"):
+        yield Text(text=chunk["text"])
+    elif call := chunk.get("toolCall"):
+        call_id = call.get("id") or None
+        yield ToolCall(name=_display_name(call), args=call.get("args") or {}, id=call_id)
+    elif answer := chunk.get("toolResponse"):
+        response, call_id = answer.get("response"), answer.get("id") or None
+        yield ToolResponse(name=_display_name(answer), response=response, id=call_id)
+    elif transfer := chunk.get("agentTransfer"):
         target = (
             transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
         )
-        return [ToolCall(name=TRANSFER, args={"agent_name": target})]
-    return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
+        yield ToolCall(name=TRANSFER, args={"agent_name": target})
+    elif chunk.get("payload"):
+        yield Attachment(data={"payload": chunk["payload"]})
 
 
 def _display_name(tool: Json) -> str:
@@ -371,38 +371,27 @@ def _display_name(tool: Json) -> str:
     )
 
 
-def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
-    """The messages of an earlier turn, for the `historicalContexts` of a session."""
-    yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
-    for content in (*(event.content for event in turn.steps), turn.final_response):
-        if content is not None:
-            yield {"role": "agent", "chunks": _chunks(content, app)}
-
-
-def _chunks(content: Content, app: str) -> list[JsonObject]:
-    return [_of_part(part, app) for part in content.parts]
-
-
-def _of_part(part: Part, app: str) -> JsonObject:
-    match part:
-        case Text(text=text):
-            return {"text": text}
-        case ToolCall(name=name, args=args) if name == TRANSFER:
-            target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
-            return {"agentTransfer": {"targetAgent": target}}
-        case ToolCall() | ToolResponse():
-            key, name, content = (
-                ("toolCall", "args", part.args)
-                if isinstance(part, ToolCall)
-                else ("toolResponse", "response", part.response)
-            )
-            tool = {"tool": tool_name(part.name, app), name: dict(content or {})}
-            return {key: {**tool, **({"id": part.id} if part.id else {})}}
-        case Attachment(data=data):
-            inline = data.get("inline_data") or data.get("inlineData") or {}
-            mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
-            key = "image" if mime.startswith("image/") else "blob"
-            return {key: {"mimeType": mime, "data": inline.get("data", "")}}
+def _chunks(content: Content, app: str) -> Iterator[JsonObject]:
+    for part in content.parts:
+        match part:
+            case Text(text=text):
+                yield {"text": text}
+            case ToolCall(name=name, args=args) if name == TRANSFER:
+                target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
+                yield {"agentTransfer": {"targetAgent": target}}
+            case ToolCall() | ToolResponse():
+                key, name, fields = (
+                    ("toolCall", "args", part.args)
+                    if isinstance(part, ToolCall)
+                    else ("toolResponse", "response", part.response)
+                )
+                tool = {"tool": tool_name(part.name, app), name: dict(fields or {})}
+                yield {key: {**tool, **({"id": part.id} if part.id else {})}}
+            case Attachment(data=data):
+                inline = data.get("inline_data") or data.get("inlineData") or {}
+                mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
+                key = "image" if mime.startswith("image/") else "blob"
+                yield {key: {"mimeType": mime, "data": inline.get("data", "")}}
 
 
 def _inputs(content: Content, app: str) -> list[JsonObject]:
@@ -689,7 +678,16 @@ class CesAgent(Agent):
         if self._options.path:
             self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
-            self._deploy(live_app, folder, resource_id)
+            # sessions name deployments
+            self._journal = NameJournal(folder)
+            self._deployment = f"{self._app}/deployments/{resource_id}"
+            self._journal.add(live_app, self._deployment)
+            body = {
+                "displayName": f"evalgate, temporary: {resource_id}",
+                "appVersion": f"{self._app}/versions/{self._options.version}",
+                "channelProfile": {"channelType": "API"},
+            }
+            live_app.create(self._app, "deployments", body, resource_id=resource_id)
         else:
             live_app.get(self._app)
         version = self._options.version
@@ -720,18 +718,6 @@ class CesAgent(Agent):
         if new_app.get("name", self._app) != self._app:
             self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
-
-    def _deploy(self, live: Live, folder: Path, deployment_id: str) -> None:
-        """Create a deployment of the version, because sessions name deployments."""
-        self._journal = NameJournal(folder)
-        self._deployment = f"{self._app}/deployments/{deployment_id}"
-        self._journal.add(live, self._deployment)
-        body = {
-            "displayName": f"evalgate, temporary: {deployment_id}",
-            "appVersion": f"{self._app}/versions/{self._options.version}",
-            "channelProfile": {"channelType": "API"},
-        }
-        live.create(self._app, "deployments", body, resource_id=deployment_id)
 
 
 def _pack(folder: Path) -> str:
@@ -769,6 +755,7 @@ class CesDriver(AgentDriver):
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The app; this makes no request yet."""
+        shapes.Proto.build()
         assert isinstance(options, CesOptions)
         return CesAgent(options, setting)
 

@@ -346,8 +346,14 @@ class AppFiles:
         changed on both sides."""
         content = dict(in_file.content or {})
         app_content = in_app.content or {}
-        is_current = in_file.etag and in_file.etag == in_app.etag
-        base = app_content if is_current else self._last_pull(in_app.name, in_file.etag)
+        base = app_content
+        if not in_file.etag or in_file.etag != in_app.etag:
+            # the file's content after the last pull or push; empty if unknown
+            path = self._path_of_pull(in_app.name, in_file.etag)
+            try:
+                base = dict(json.loads(path.read_text("utf-8"))["content"])
+            except (OSError, ValueError, LookupError, TypeError):
+                base = {}
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
             file_value, app_value, base_value = (
@@ -370,14 +376,6 @@ class AppFiles:
 
     def _path_of_pull(self, name: str, etag: str) -> Path:
         return self._files.inside(f"{PULLED}/{digest_of(f'{name} {etag}', 24)}.json")
-
-    def _last_pull(self, name: str, etag: str) -> JsonObject:
-        """The file's content after the last pull or push; empty if unknown."""
-        try:
-            path = self._path_of_pull(name, etag)
-            return dict(json.loads(path.read_text("utf-8"))["content"])
-        except (OSError, ValueError, LookupError, TypeError):
-            return {}
 
     def _note_base(self, name: str, etag: str, content: Json) -> None:
         """Save the app's content under its etag."""
@@ -518,15 +516,13 @@ def _app_name(library: Library) -> str:
     raise ConfigError(message, hint=_APP_HINT)
 
 
-_REFUSALS = frozenset(
-    {
-        "ABORTED",
-        "INVALID_ARGUMENT",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "FAILED_PRECONDITION",
-        "PERMISSION_DENIED",
-    }
+_REFUSALS = (
+    "ABORTED",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "PERMISSION_DENIED",
 )
 
 

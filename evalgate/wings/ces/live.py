@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from evalgate.system import http
-from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
-from evalgate.values import Environ, Json, JsonObject
+from evalgate.system.http import Exchange, ExchangeFailed, GoogleToken, NoToken
+from evalgate.values import Environ, Json, JsonObject, member
 from . import shapes
 from .read import APP_NAME
 from .shapes import Proto
@@ -31,7 +31,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 """The longest wait, even if the API asks for a longer one."""
 _MOST_BYTES = 64 * 1024 * 1024
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class LiveFailed(Exception):  # noqa: N818 - it says what happened
@@ -194,29 +194,25 @@ class Live:
             code = "DEADLINE_EXCEEDED" if failed.fault == "timeout" else "UNREACHABLE"
             status = 0 if failed.fault == "unreachable" else 200
             raise LiveFailed(code, f"{self.base}: {failed}", status=status) from None
-        return _content(answer)
-
-
-def _content(answer: Answer) -> JsonObject:
-    try:
-        content = answer.json() if answer.body.strip() else {}
-    except ValueError:
-        content = None
-    if not 200 <= answer.status < 300:
-        error = content.get("error") if isinstance(content, dict) else None
-        details = error if isinstance(error, dict) else {}
-        message = str(details.get("message") or answer.excerpt(200))
-        raise LiveFailed(
-            str(details.get("status") or f"HTTP {answer.status}"),
-            message[:1000],
-            status=answer.status,
-            retry_after_s=http.parse_retry_after(answer.headers, current_moment=datetime.now(UTC)),
-        )
-    if not isinstance(content, dict):
-        raise LiveFailed(
-            "UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}"
-        )
-    return content
+        try:
+            content = answer.json() if answer.body.strip() else {}
+        except ValueError:
+            content = None
+        if not 200 <= answer.status < 300:
+            error = member(content, "error")
+            message = str(member(error, "message") or answer.excerpt(200))
+            moment = datetime.now(UTC)
+            raise LiveFailed(
+                str(member(error, "status") or f"HTTP {answer.status}"),
+                message[:1000],
+                status=answer.status,
+                retry_after_s=http.parse_retry_after(answer.headers, current_moment=moment),
+            )
+        if not isinstance(content, dict):
+            raise LiveFailed(
+                "UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}"
+            )
+        return content
 
 
 # --- move resources from one app to another -------------------------------------------------------

@@ -621,7 +621,6 @@ class _Turn:
             for step, expectation in self._expectations.items()
             if expectation.agent_response is not None
         ]
-        self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
     def result(self, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's state at its end."""
@@ -743,6 +742,7 @@ class _Turn:
             passed = text.strip() == answer.strip() if is_whole else text in answer
             fields["outcome"] = outcome_of(passed=passed)
         elif self._plan.judges_answer(expected):
+            similar = range(self._plan.similarity(self._turn), len(SIMILARITY_LABELS))
             verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
             if messages:
                 question = JudgeQuestion(
@@ -751,29 +751,27 @@ class _Turn:
                     step=step,
                     expected=text,
                     actual="\n".join(messages),
-                    passes=frozenset(self._similar),
+                    passes=frozenset(similar),
                 )
                 verdict = self._judge(question)
-            fields["outcome"] = outcome = verdict.outcome(self._similar)
+            fields["outcome"] = outcome = verdict.outcome(similar)
             fields["semantic_similarity_result"] = SemanticSimilarityResult(
                 **verdict.fields(SIMILARITY_LABELS), outcome=outcome
             )
         return fields
 
     def _of_call(self, expected_call: ExpectedCall, call: ActualCall | None) -> JsonObject:
+        fields: JsonObject = {}
         if call is None:
-            reason = Sentence("ces_not_called")
             result = ToolInvocationResult(
-                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=str(reason)
+                parameter_correctness_score=0.0,
+                outcome=Outcome.FAIL,
+                explanation=str(Sentence("ces_not_called")),
             )
-            return {"outcome": result.outcome, "tool_invocation_result": result}
-        result = expected_call.result(call, self._judge)
-        observed = as_observed(call, self._plan.app, expected_call.call)
-        return {
-            "outcome": result.outcome,
-            "tool_invocation_result": result,
-            "observed_tool_call": observed,
-        }
+        else:
+            result = expected_call.result(call, self._judge)
+            fields["observed_tool_call"] = as_observed(call, self._plan.app, expected_call.call)
+        return {"outcome": result.outcome, "tool_invocation_result": result, **fields}
 
     def _of_response(self, expected: ToolResponse) -> JsonObject:
         """The response to the call with the same id in the file, otherwise to any call of the
@@ -985,8 +983,16 @@ def _scenario_outcomes(
     for step, expectation in expectations.items():
         expected_call, call = pairs.get(step, (None, None))
         fields: JsonObject = {"outcome": Outcome.FAIL if is_recorded else UNKNOWN}
-        if expected_call is None:
-            fields = _scenario_answer(step, text_of(expectation.agent_response), messages, judge)
+        text = text_of(expectation.agent_response)
+        if expected_call is None and text and messages:
+            all_messages = "\n".join(messages)
+            question = JudgeQuestion(
+                kind=QuestionKind.SAID, step=step, expected=text, actual=all_messages
+            )
+            fields["outcome"] = judge(question).outcome(YES)
+            fields["observed_agent_response"] = _observed_message(messages[-1:])
+        elif expected_call is None:
+            fields["outcome"] = Outcome.FAIL if text else Outcome.SKIPPED
         elif call is not None:
             template = expected_call.call
             answer = responses.get(call.id)
@@ -996,19 +1002,6 @@ def _scenario_outcomes(
                 tool_response=None if answer is None else observed_response(answer, template),
             )
         yield ScenarioExpectationOutcome(expectation=expectation, **fields)
-
-
-def _scenario_answer(step: int, expected: str, messages: Sequence[str], judge: Judge) -> JsonObject:
-    """The outcome of an answer that a scenario expects: the judge's, who reads all messages; FAIL
-    without messages."""
-    if not expected or not messages:
-        return {"outcome": Outcome.FAIL if expected else Outcome.SKIPPED}
-    said = "\n".join(messages)
-    verdict = judge(
-        JudgeQuestion(kind=QuestionKind.SAID, step=step, expected=expected, actual=said)
-    )
-    observed = _observed_message(messages[-1:])
-    return {"outcome": verdict.outcome(YES), "observed_agent_response": observed}
 
 
 # --- checks and status ----------------------------------------------------------------------------
@@ -1080,7 +1073,9 @@ def _of_expectation(plan: Plan, expectation_outcome: GoldenExpectationOutcome, t
     if similarity:
         explanation = similarity.explanation or explanation
     if expected.note in UNEXPECTED:
-        explanation = _observed_text(expectation_outcome)
+        observed = getattr(expectation_outcome, shapes.present_field(expectation_outcome), None)
+        is_message = isinstance(observed, Message)
+        explanation = text_of(observed)[:300] if is_message else _summary(observed)
     is_judged = similarity is not None or _is_judged(
         plan.expected_call(expected), expectation_outcome.observed_tool_call
     )
@@ -1120,12 +1115,6 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
             outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
         )
-
-
-def _observed_text(outcome: GoldenExpectationOutcome) -> str:
-    """What the agent did, in words."""
-    observed = getattr(outcome, shapes.present_field(outcome), None)
-    return text_of(observed)[:300] if isinstance(observed, Message) else _summary(observed)
 
 
 def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:

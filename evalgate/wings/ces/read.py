@@ -98,7 +98,7 @@ SHAPES: Mapping[Kind, type[Proto]] = {**RESOURCES, Kind.APP: AppEvaluation}
 WRITABLE = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
 """What may be written, in this order: a resource comes before those that refer to it."""
 
-APPLIES = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
+APPLIES = (Kind.APP, Kind.PERSONA, Kind.EXPECTATION)
 """Settings for the evaluations of the same app."""
 
 COLLECTIONS = {
@@ -308,6 +308,7 @@ class _Reader:
     def __init__(
         self, problems: Problems, *, is_partial: bool = False, unknown: list[str] | None = None
     ) -> None:
+        Proto.build()
         self.resources: list[Resource] = []
         self.prompts: dict[str, str] = {}
         self._problems, self._is_partial, self._unknown = problems, is_partial, unknown
@@ -335,12 +336,9 @@ class _Reader:
         """Read an app's settings for its evaluations; its other fields are not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
-            near = (
-                words.nearest(key[:100], fields, cutoff=0.8)
-                if isinstance(key, str) and key not in fields
-                else None
-            )
-            if near:
+            if not isinstance(key, str) or key in fields:
+                continue
+            if near := words.nearest(key[:100], fields, cutoff=0.8):
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
@@ -424,9 +422,8 @@ class _Reader:
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            Spot(self._problems, spot.path[:10]).error(
-                "json-too-deep", "the values are nested too deeply"
-            )
+            top = Spot(self._problems, spot.path[:10])
+            top.error("json-too-deep", "the values are nested too deeply")
             return None
         fields = shapes.fields_of(shape)
         content = JsonObject()
@@ -492,8 +489,7 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     fields = shapes.fields_of(shape)
     used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
     free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
-    near = words.nearest(key[:100], free)
-    spot.at(key).unknown_key(shape.__name__, near=near, is_error=True)
+    spot.at(key).unknown_key(shape.__name__, near=words.nearest(key[:100], free), is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
@@ -572,8 +568,12 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
         elif match != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
             spot.at(name).error("ces-match-type", message)
-        elif match == "regexp" and not _is_pattern(value["$originalValue"]):
-            spot.at(name, "$originalValue").warning("ces-match-type", "not a regular expression")
+        elif match == "regexp":
+            try:
+                patterns.search(value["$originalValue"], ())
+            except (ValueError, patterns.SearchFailed):
+                place = spot.at(name, "$originalValue")
+                place.warning("ces-match-type", "not a regular expression")
 
 
 _EXPECTED = {
@@ -584,15 +584,6 @@ _EXPECTED = {
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
-
-
-def _is_pattern(text: Any) -> bool:
-    """True if it is a regular expression, whose search ends."""
-    try:
-        patterns.search(text, ())
-    except (ValueError, patterns.SearchFailed):
-        return False
-    return True
 
 
 # --- a repository's resources ---------------------------------------------------------------------
@@ -634,9 +625,23 @@ def library(texts: Mapping[str, str]) -> Library:
 
 
 def with_problems(readings: Mapping[str, Reading]) -> Library:
-    """The library of some files, with the problems of each and those between them."""
+    """The library of some files, with the problems of each and those between them: names that occur
+    twice in an app or a file for `cxas`, references that lead nowhere, and apps with two files."""
     problems = [problem for reading in readings.values() for problem in reading.problems]
-    problems += _library_problems(Library(readings=readings))
+    files: dict[str, str] = {}
+    for file in (file for file, reading in readings.items() if reading.kind is Kind.APP):
+        first_file = files.setdefault(app_folder(file), file)
+        if first_file != file:
+            message = f"{first_file} says already what applies to the evaluations of this app"
+            hint = "Delete one of the two files."
+            problems.append(errors.error("ces-duplicate-name", message, Place(file), hint))
+    apps = grouped(
+        (app_folder(resource.file), resource)
+        for reading in readings.values()
+        for resource in reading.resources
+    )
+    for resources in apps.values():
+        problems += (*_duplicate_names(resources), *_references(resources))
     return Library(readings=readings, problems=tuple(problems))
 
 
@@ -648,23 +653,6 @@ def app_folder(file: str) -> str:
         (number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts)
     )
     return "/".join(parts[:index])
-
-
-def _library_problems(library: Library) -> Iterator[Problem]:
-    """Names that occur twice in an app or a file for `cxas`, references that lead nowhere, and apps
-    with two files."""
-    files: dict[str, str] = {}
-    for file in (file for file, reading in library.readings.items() if reading.kind is Kind.APP):
-        first_file = files.setdefault(app_folder(file), file)
-        if first_file != file:
-            message = f"{first_file} says already what applies to the evaluations of this app"
-            yield errors.error(
-                "ces-duplicate-name", message, Place(file), "Delete one of the two files."
-            )
-    apps = grouped((app_folder(resource.file), resource) for resource in library.of(*Kind))
-    for resources in apps.values():
-        yield from _duplicate_names(resources)
-        yield from _references(resources)
 
 
 def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:

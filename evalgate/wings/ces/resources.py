@@ -98,8 +98,19 @@ class Resources:
         with self.lock():
             library = self.library()
             title = str(content.get("displayName", ""))
-            name = self._new_name(library, kind, parent, resource_id or _made_id(title))
-            content["name"] = name
+            resource_id = resource_id or _made_id(title)
+            if not ID.fullmatch(resource_id):
+                reason = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
+                raise refusal((f"{kind}Id", reason))
+            apps = library.app_names
+            is_local = self._app == shapes.LOCAL_APP and len(apps) == 1
+            parent = parent or (apps.pop() if is_local else self._app)
+            name = content["name"] = self._prefix(library, kind, parent) + resource_id
+            if any(
+                self.name_of(resource) == name or resource.id == resource_id
+                for resource in library.of(kind)
+            ):
+                raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
             text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -129,8 +140,18 @@ class Resources:
             new = shapes.content_of(self._checked(new, kind, library, besides=resource))
             changes = tuple(compare.changes(old, new))
             relaxations = compare.relaxed_reasons(changes)
-            old_text = self.source(resource.file).text
-            text = self._edited(resource, old_text, old, new) if changes else old_text
+            file = resource.file
+            text = old_text = self.source(file).text
+            if changes:
+                is_json = file.endswith(".json")
+                text = edit.edited(old_text, old, new, is_json=is_json, path=resource.path)
+                reading = read.parse(text, file=file, kind=resource.kind)
+                at_path = [other for other in reading.resources if other.path == resource.path]
+                if [other.content for other in at_path] != [new]:
+                    raise Refused(
+                        "FAILED_PRECONDITION",
+                        f"{file} cannot be changed in place: edit it by hand",
+                    )
             change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
             if not preview:
                 self.make(change)
@@ -292,20 +313,6 @@ class Resources:
             raise refusal(*violations)
         return message
 
-    def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
-        if not ID.fullmatch(resource_id):
-            message = "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first"
-            raise refusal((f"{kind}Id", message))
-        apps = library.app_names
-        only_app = apps.pop() if self._app == shapes.LOCAL_APP and len(apps) == 1 else self._app
-        name = self._prefix(library, kind, parent or only_app) + resource_id
-        if any(
-            self.name_of(resource) == name or resource.id == resource_id
-            for resource in library.of(kind)
-        ):
-            raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
-        return name
-
     def new_file(self, library: Library, kind: Kind, title: str) -> str:
         """The file of a new resource: beside the others, as in an export."""
         siblings = library.of(*WRITABLE)
@@ -315,21 +322,6 @@ class Resources:
         if (self.root / file).exists():
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
-
-    def _edited(self, resource: Resource, text: str, old: Any, new: Any) -> str:
-        new_text = edit.edited(
-            text, old, new, is_json=resource.file.endswith(".json"), path=resource.path
-        )
-        reading = read.parse(new_text, file=resource.file, kind=resource.kind)
-        again = [
-            candidate.content for candidate in reading.resources if candidate.path == resource.path
-        ]
-        if again != [new]:
-            raise Refused(
-                "FAILED_PRECONDITION",
-                f"{resource.file} cannot be changed in place: edit it by hand",
-            )
-        return new_text
 
     def _change(
         self, resource: Resource, texts: Texts, relaxations: tuple[str, ...]

@@ -339,7 +339,7 @@ def render(report: Report) -> str:
         return ""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
-    for side, run in (("base", report.base), ("head", report.run)):
+    for side, run in (("base", report.compared.base), ("head", report.run)):
         if run is None:
             continue
         results = [measure(run, side, *parts) for parts in trials_of(run)]
@@ -471,7 +471,9 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
         )
         checks, own_checks = (
             _by_subject(outcomes.checks(plan, content)) if content else {}
-            for content in (_content_of(result), _content_of(own_result))
+            for content in (
+                side.golden_result or side.scenario_result for side in (result, own_result)
+            )
         )
         for key, check in checks.items():
             if key in own_checks and transcript.invocations:
@@ -482,10 +484,6 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
                     column=_COLUMNS.get((check.outcome, own_check.outcome), _OPEN),
                     reasons=(check.explanation, own_check.explanation),
                 )
-
-
-def _content_of(result: EvaluationResult) -> GoldenResult | ScenarioResult | None:
-    return result.golden_result or result.scenario_result
 
 
 def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
@@ -501,7 +499,7 @@ def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], C
 
 def render_agreement(report: Report) -> str:
     """The table of outcomes and the list of differences; "" if the platform judged nothing."""
-    sides = (("head", report.run), ("base", report.base))
+    sides = (("head", report.run), ("base", report.compared.base))
     all_pairs = [(side, pair) for side, run in sides if run for pair in pairs(run, side)]
     if not all_pairs:
         return ""

@@ -3,7 +3,6 @@ of agents-cli without code: the repository's own prompt, or a metric that only t
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,7 +32,7 @@ from evalgate.model import (
 )
 from evalgate.values import Sentence, member
 from . import datasets, service
-from .eval_config import PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
+from .eval_config import PLACEHOLDER, PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 
 PROMPT_VERSION = "2"
 SAFETY = "safety_v1"
@@ -189,7 +188,6 @@ def grade_conversation_by_model(
 # --- metrics of agents-cli ------------------------------------------------------------------------
 
 METRIC_VERSION = "2"
-_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 _METRIC_SCORES = dict.fromkeys(
     (
         *map(str, range(101)),
@@ -234,13 +232,13 @@ def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:
     assert isinstance(options, PromptOptions)
     template = options.prompt_template
     instance = {"response": "", **datasets.instance_json(view, needs_prompt=True)}
-    names = list(dict.fromkeys(_FIELD.findall(template)))
+    names = list(dict.fromkeys(PLACEHOLDER.findall(template)))
     names = names or list(instance if options.whole_case else ())
     for name in names:
         if name not in instance:
             return not_evaluated(Reason.REFERENCE_MISSING, "prompt_key_missing", name)
     question = prompting.build_question(
-        rules=_METRIC_RULES + _FIELD.sub(r"(see the piece \1)", template),
+        rules=_METRIC_RULES + PLACEHOLDER.sub(r"(see the piece \1)", template),
         reply=_METRIC_REPLY,
         pieces={name: _text(instance[name]) for name in names},
         task="Which score do the developers' instructions give?",

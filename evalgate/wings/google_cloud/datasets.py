@@ -29,7 +29,7 @@ from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, elements, member, without
 from . import eval_config
 
-_OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
+_OF_RUN = frozenset({"prompt", "response", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
 _READ = DATASET_KEYS | {
     "id",
@@ -56,21 +56,28 @@ def read_case(
     fields = to_fields(raw)
     scenario = _scenario(fields.get("user_scenario"), spot.at("user_scenario"))
     turns = _turns(fields, spot) if scenario is None else []
-    answer = _answer(fields, spot, recorded=recorded) if turns else None
-    if answer is not None and (not recorded or turns[-1].final_response is None):
-        turns[-1] = replace(turns[-1], final_response=answer)
-    if scenario is None and not turns and not spot.is_broken:
+    if turns:
+        last_turn = turns.pop()
+        answer = _answer(fields, spot, recorded=recorded)
+        if answer is None or (recorded and last_turn.final_response is not None):
+            answer = last_turn.final_response
+        events = last_turn.events
+        if events is None:
+            events = _expected_steps(fields, spot)
+        turns.append(replace(last_turn, final_response=answer, events=events))
+    elif scenario is None and not spot.is_broken:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         spot.error("no-conversation", message)
-    _expect_calls(turns, fields, spot)
     for key in sorted(fields.keys() - _READ):
         if not key.startswith("_"):
             field_spot = spot.at(key)
             report = field_spot.warning if repair.expects(key, fields[key]) else field_spot.note
-            message = (
-                f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
+            use = (
+                "replaced by the agent's answer; an expected one is a `reference`"
+                if key in _OF_RUN
+                else "passed to metrics of eval_config.yaml; no other criterion reads it"
             )
-            report("unused-key", message)
+            report("unused-key", f"`{key}` is {use}")
     if spot.is_broken:
         return None
     return Case(
@@ -114,7 +121,20 @@ def _scenario(raw: Any, spot: Spot) -> ConversationScenario | None:
 
 def _turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
     """Earlier messages, recorded turns, and the prompt."""
-    turns = [*_history(fields, spot), *_recorded_turns(fields, spot.at("agent_data", "turns"))]
+    turns = _history(fields, spot)
+    recorded_turns = member(fields.get("agent_data"), "turns")
+    recorded_spot = spot.at("agent_data", "turns")
+    if recorded_turns is not None and not isinstance(recorded_turns, list):
+        recorded_spot.wrong_type("a list", recorded_turns)
+        recorded_turns = None
+    for index, turn in enumerate(recorded_turns or ()):
+        raw_events = member(turn, "events")
+        if not isinstance(raw_events, list):
+            recorded_spot.at(index).error("missing-key", "`events` is missing")
+            continue
+        events = repair.read_events(raw_events, recorded_spot.at(index, "events"))
+        name = turn.get("turn_id") or turn.get("turnId") or ""
+        turns.append(adk_shapes.turn_of(events, invocation_id=str(name)))
     raw = fields.get("prompt")
     prompt = None if raw is None else repair.read_content(raw, spot.at("prompt"), role="user")
     # compare the parts only: the roles may differ
@@ -140,22 +160,6 @@ def _history(fields: JsonObject, spot: Spot) -> list[Invocation]:
     return [
         Invocation(user_content=question, final_response=answer) for question, answer in exchanges
     ]
-
-
-def _recorded_turns(fields: JsonObject, spot: Spot) -> list[Invocation]:
-    turns = member(fields.get("agent_data"), "turns")
-    if turns is not None and not isinstance(turns, list):
-        spot.wrong_type("a list", turns)
-    recorded_turns: list[Invocation] = []
-    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
-        raw = member(turn, "events")
-        if not isinstance(raw, list):
-            spot.at(index).error("missing-key", "`events` is missing")
-            continue
-        events = repair.read_events(raw, spot.at(index, "events"))
-        name = turn.get("turn_id") or turn.get("turnId") or ""
-        recorded_turns.append(adk_shapes.turn_of(events, invocation_id=str(name)))
-    return recorded_turns
 
 
 def _answer(fields: JsonObject, spot: Spot, *, recorded: bool) -> Content | None:
@@ -184,14 +188,13 @@ def _names_for(adk_key: str, fields: JsonObject) -> list[str]:
     return [name for name in fields if repair.INVOCATION.others.get(name) == adk_key]
 
 
-def _expect_calls(turns: list[Invocation], fields: JsonObject, spot: Spot) -> None:
-    """Put the expected calls of another dialect's key (`expected_tool_use`) into the last turn."""
-    if not turns or turns[-1].events is not None:
-        return
+def _expected_steps(fields: JsonObject, spot: Spot) -> tuple[Event, ...] | None:
+    """The expected calls of another dialect's key (`expected_tool_use`); None without such a key,
+    or if it is invalid, which is reported."""
     keys = _names_for("intermediate_data", fields)
     key = next((key for key in keys if isinstance(fields[key], list)), None)
     if key is None:
-        return
+        return None
     calls: list[ToolCall] = []
     for index, raw in enumerate(fields[key]):
         quiet_spot = Spot(Problems("", file=""))  # ADK does not read datasets
@@ -199,11 +202,11 @@ def _expect_calls(turns: list[Invocation], fields: JsonObject, spot: Spot) -> No
         if quiet_spot.is_broken or not call["name"]:
             message = 'expected tool calls, such as {"tool_name": ..., "tool_input": {...}}'
             spot.at(key, index).error("wrong-type", message)
-            return
+            return None
         calls.append(ToolCall(**call))
-    events = (Event(author="agent", content=Content(role="model", parts=tuple(calls))),)
-    turns[-1] = replace(turns[-1], events=events if calls else ())
     del fields[key]
+    content = Content(role="model", parts=tuple(calls))
+    return (Event(author="agent", content=content),) if calls else ()
 
 
 def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:
@@ -250,7 +253,7 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     others = {key: field for key, field in case.extras.items() if to_snake(key) != "agent_data"}
     is_by_turns = len(others) < len(case.extras)
     instance = {
-        **without(others, ("response",)),  # the run's, or none
+        **others,
         "eval_case_id": case.case_id,
         "agent_data": {
             "agents": {

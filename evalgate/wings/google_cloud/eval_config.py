@@ -21,7 +21,6 @@ from evalgate.text import plain, words
 from evalgate.values import JsonObject, frozen_dataclass, without
 
 _LONGEST = 1_000_000  # characters
-_DOTTED = re.compile(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*")
 _VERSION = re.compile(r"_v\d+$")
 _SOURCE_KEYS = (
     "custom_function",
@@ -51,19 +50,17 @@ SAME_AS_ADK: Mapping[str, str] = {
 """Built-in metrics that ADK has as criteria: it calls the same service, or asks the same
 question."""
 
-OF_SERVICE = frozenset(
-    (
-        "final_response_quality",
-        "final_response_reference_free",
-        "general_quality",
-        "grounding",
-        "hallucination",
-        "instruction_following",
-        "multi_turn_general_quality",
-        "multi_turn_text_quality",
-        "text_quality",
-        "tool_use_quality",
-    )
+OF_SERVICE = (
+    "final_response_quality",
+    "final_response_reference_free",
+    "general_quality",
+    "grounding",
+    "hallucination",
+    "instruction_following",
+    "multi_turn_general_quality",
+    "multi_turn_text_quality",
+    "text_quality",
+    "tool_use_quality",
 )
 """Built-in metrics that only Google Cloud's evaluation service has."""
 
@@ -202,7 +199,7 @@ class _Metric:
         if self._report_misspelled() or len(bodies) > 1 or not is_text:
             return None
         if bodies[0] == "prompt_template":
-            self._report_spellings(_ASKED.findall(body), spot)
+            self._report_spellings(PLACEHOLDER.findall(body), spot)
             options = {"prompt_template": body, **_judge_of(self.fields)}
             return self._use_of(options, metric=PROMPT_METRIC)
         return self._function(spot, body)
@@ -232,7 +229,7 @@ class _Metric:
             function = self.fields.get("custom_function_name")
             options |= {"source": source.removeprefix("\ufeff"), "file": code}
             options |= {"function": function} if isinstance(function, str) else {}
-        elif _DOTTED.fullmatch(body):
+        elif re.fullmatch(r"\s*[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\s*", body):  # a dotted name
             return self._use_of(options, code=body.strip())
         else:
             code = f"{self.file}:{self.name}"
@@ -318,7 +315,8 @@ class _Metric:
         return any(hints.values())
 
 
-_ASKED = re.compile(r"\{([A-Za-z_]\w*)\}")
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+"""A key of a case in a `prompt_template`."""
 _MEANINGS = (
     "prompt",
     "response",
@@ -347,9 +345,8 @@ def _is_built_in(name: str) -> bool:
     return base in SAME_AS_ADK or base in OF_SERVICE or bool(UNMEASURED.fullmatch(base))
 
 
-_PROMPT = re.compile(r"(judge_?)?prompt(_?template)?", re.IGNORECASE)
 _WORDS = ("description", "rubric", "criteria", "instructions", "prompt")
-_NOT_WORDS = frozenset({"threshold", "weight", "name", "id"})
+_NOT_WORDS = ("threshold", "weight", "name", "id")
 
 
 def _template_of(metric: JsonObject) -> str:
@@ -358,7 +355,8 @@ def _template_of(metric: JsonObject) -> str:
     objects = [metric, *(part for part in metric.values() if isinstance(part, dict))]
     for part in objects:
         for key, text in part.items():
-            if _PROMPT.fullmatch(str(key)) and isinstance(text, str) and text.strip():
+            is_prompt = re.fullmatch(r"(?i)(judge_?)?prompt(_?template)?", str(key))
+            if is_prompt and isinstance(text, str) and text.strip():
                 return text
     if not any(metric.get(key) for key in _WORDS):
         return ""

@@ -39,7 +39,7 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS
 from evalgate.model.trial import MOST
-from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
+from evalgate.system.http import Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
 from evalgate.values import Json, JsonObject, elements, member
 from . import datasets
 
@@ -217,14 +217,11 @@ class VertexEvaluation(Judge):
             return setting.failure(kind, str(error))
         finally:
             exchange.close()
-        return self._reply(answer)
-
-    def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if 200 <= answer.status < 300:
             try:
                 answer.json()
             except ValueError:
-                return self._setting.failure(JudgeFailureKind.MALFORMED, answer.excerpt())
+                return setting.failure(JudgeFailureKind.MALFORMED, answer.excerpt())
             return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
         try:
             message = str(answer.json()["error"]["message"])
@@ -232,7 +229,7 @@ class VertexEvaluation(Judge):
             message = answer.excerpt()
         kind = base.kind_of_status(answer.status)
         wait_s = base.wait_of(answer.headers)
-        return self._setting.failure(kind, f"{answer.status} {message}", retry_after_s=wait_s)
+        return setting.failure(kind, f"{answer.status} {message}", retry_after_s=wait_s)
 
 
 def _project(environment: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,9 +28,8 @@ from evalgate.model import (
     Score,
 )
 from evalgate.system.files import top_of
-from evalgate.values import JsonObject, digest_of, grouped
+from evalgate.values import digest_of, grouped
 from . import guest
-from .guest import Guest
 
 TEST_FILE = ".test.json"
 ARGUMENT_ADVICE = {
@@ -157,7 +155,15 @@ async def _evaluate(
     `services`: `app_name` and `artifact_service` of the agent."""
     agent_path = f"{module}:{agent_name or 'root_agent'}"
     root = top_of(dataset.absolute().parent)
-    files = _test_files(dataset)
+    files = [dataset.absolute()]
+    if dataset.is_dir():
+        files = sorted(file.absolute() for file in dataset.rglob(f"*{TEST_FILE}"))
+    elif not dataset.is_file():
+        raise ValueError(f"There is no eval file {dataset}.")
+    if not files:
+        raise ValueError(
+            f"No `*{TEST_FILE}` eval files found in {dataset}, so there is nothing to evaluate. Other files are named one by one."
+        )
     output = f"evalgate-report/{files[0].name.split('.')[0]}-{_mark((agent_path, files))}"
     folder = root / output
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,30 +178,26 @@ async def _evaluate(
             "reuse_days": 0,
             "output": output,
         }
-        gate = partial(_gate, agent, agent_path, options, details=details)
+
+        def present(report: Report) -> None:  # the conversations cannot be read after the run
+            if details:
+                print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
+
+        def gate() -> Report:
+            # written in the one thread of all gates: calls at the same time may share a folder
+            config = _gate_file(root, agent_path, folder)
+            settings = load.load_settings({**options, "config": config})
+            context = prepare.make_context(
+                settings, audience=Audience(present=present), opening=Opening(host=agent.open)
+            )
+            return gate_run.run(settings, context)
+
         report = await asyncio.get_running_loop().run_in_executor(GATE, gate)
     failures = list(_failures(report, module))
     if not failures:
         return ""
     title = "Following are all the test failures."  # google-adk's words, which tests look for
     return "\n".join([title, *failures, f"Report: {folder / 'report.html'}"])
-
-
-def _gate(agent: Guest, agent_path: str, options: JsonObject, *, details: bool) -> Report:
-    root = Path(options["root"])
-    # written here, in the one thread of all gates: calls at the same time may share a folder
-    config = _gate_file(root, agent_path, root / options["output"])
-    settings = load.load_settings({**options, "config": config})
-
-    # the conversations cannot be read after the run
-    def present(report: Report) -> None:
-        if details:
-            print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
-
-    context = prepare.make_context(
-        settings, audience=Audience(present=present), opening=Opening(host=agent.open)
-    )
-    return gate_run.run(settings, context)
 
 
 def _mark(facts: object) -> str:
@@ -265,19 +267,6 @@ def _refuse(num_runs: int, **arguments: Any) -> None:
             raise ValueError(f"`{name}` is not supported: {ARGUMENT_ADVICE[name]}.")
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
-
-
-def _test_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path.absolute()]
-    if not path.is_dir():
-        raise ValueError(f"There is no eval file {path}.")
-    files = sorted(file.absolute() for file in path.rglob(f"*{TEST_FILE}"))
-    if not files:
-        raise ValueError(
-            f"No `*{TEST_FILE}` eval files found in {path}, so there is nothing to evaluate. Other files are named one by one."
-        )
-    return files
 
 
 def _gate_file(root: Path, agent: str, folder: Path) -> str:

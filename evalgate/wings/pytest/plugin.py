@@ -37,12 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--evalgate", action="store_true", help="Collect agent evaluation files as tests."
     )
-    parser.addini(
-        "evalgate", "Collect agent evaluation files as tests.", type="bool", default=False
-    )
-    parser.addini(
-        "evalgate_settings", "Settings of evalgate, NAME=VALUE a line.", type="linelist", default=[]
-    )
+    parser.addini("evalgate", "Collect agent evaluation files as tests.", type="bool")
+    parser.addini("evalgate_settings", "Settings of evalgate, NAME=VALUE a line.", type="linelist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -133,9 +129,18 @@ class Evaluations:
 
         outcomes: dict[str, list[str]] = {}
         try:
-            settings = evalgate.load_settings(
-                self.config.rootpath, **self.settings(), paths=self._selection(items)
-            )
+            all_ids = {
+                suite.key: [case.case_id for case in suite.cases] for suite in self.project().suites
+            }
+            # whole files if all of their cases are wanted, or an id has a comma, which no selection
+            # can name
+            paths = [
+                suite
+                if len(ids) == len(all_ids[suite]) or "," in "".join(ids)
+                else f"{suite}:{','.join(ids)}"
+                for suite, ids in grouped((item.suite, item.case_id) for item in items).items()
+            ]
+            settings = evalgate.load_settings(self.config.rootpath, **self.settings(), paths=paths)
             audience = Audience(
                 present=lambda report: outcomes.update(item_outcomes(report, items))
             )
@@ -149,20 +154,6 @@ class Evaluations:
         )
         verdict = f"{report.verdict.reason}{report_line}" if report.exit_code else ""
         return {"outcomes": outcomes, "verdict": verdict}
-
-    def _selection(self, items: Sequence[EvaluationCase]) -> list[str]:
-        """Select whole files if all of their cases are wanted. A selection cannot name an id with a
-        comma, so it has the whole file instead."""
-        ids_by_suite = grouped((item.suite, item.case_id) for item in items)
-        all_ids = {
-            suite.key: [case.case_id for case in suite.cases] for suite in self.project().suites
-        }
-        return [
-            suite
-            if len(ids) == len(all_ids[suite]) or "," in "".join(ids)
-            else f"{suite}:{','.join(ids)}"
-            for suite, ids in ids_by_suite.items()
-        ]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -140,8 +140,9 @@ class PageServer:
             return _json(_error_json(error), status=409)
 
 
-def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
-    """The application, behind a guard that asks for the token."""
+def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:
+    """Serve until interrupted, behind a guard that asks for the token."""
+    port = listening.getsockname()[1]
     pages = PageServer(space, read_only=read_only)
     routes = [
         Route("/", pages.page),
@@ -149,15 +150,9 @@ def make(space: Workspace, *, port: int, token: str, read_only: bool) -> Guard:
         Route("/api/events", pages.events),
         Route("/api/{name}", pages.answer, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), port=port, token=token, cookie=f"evalgate-{port}")
-
-
-def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:
-    """Serve until interrupted."""
-    port = listening.getsockname()[1]
-    app = make(space, port=port, token=token, read_only=read_only)
+    inner = Starlette(routes=routes)
     config = uvicorn.Config(
-        app,
+        Guard(inner, port=port, token=token, cookie=f"evalgate-{port}"),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -128,7 +128,7 @@ class Running:
         progress = self._about
         match message.pop("what"):
             case "begin":
-                progress.update(total=message["trials"], done=0, why=message["why"])
+                progress.update(message, done=0)
             case "trial":
                 progress["done"] += 1
                 progress["usd"] = max(progress["usd"], message["usd"])
@@ -139,10 +139,8 @@ class Running:
                     self._lines.append(f"{message['case']}: {message['failure']}")
             case "say":
                 self._lines.append(message["line"])
-            case "done":
-                progress["verdict"] = message
-            case "error":
-                progress["error"] = message
+            case ending:  # verdict, error
+                progress[ending] = message
 
     def _note_end(self, end: Ended) -> None:
         with self._lock:
@@ -160,18 +158,16 @@ class Running:
 
 # --- in the process of the run ---
 
-Tell = Callable[..., None]
-
 
 class LineWatcher(Watcher):
     """Writes the events of a run."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell
 
     def begin(self, *, trials: int, reason: str = "") -> None:
         """See Watcher."""
-        self._tell("begin", trials=trials, why=reason)
+        self._tell("begin", total=trials, why=reason)
 
     def trial_done(
         self,
@@ -215,33 +211,31 @@ def main() -> int:
 
     try:
         with errors.paths_explained():
-            return _run(json.loads(sys.stdin.readline()), write_event)
+            order = json.loads(sys.stdin.readline())
+            settings = load.load_settings(order["given"])
+            scored = None if order["scored"] is None else frozenset(order["scored"])
+            watcher = LineWatcher(write_event)
+            context = prepare.make_context(
+                settings,
+                environ=os.environ,
+                audience=Audience(watcher=watcher, reproduce=order["reproduce"]),
+                keep=True,
+                scored=scored,
+            )
+            report = gate_run.run(settings, context)
+            write_event(
+                "verdict",
+                kind=report.verdict.kind.value,
+                reason=report.verdict.reason,
+                complete=report.run.complete,
+            )
+            return report.exit_code
     except EvalgateError as error:
         problems = [problem.text for problem in error.problems[:50]]
         write_event("error", message=error.text, hint=error.hint, problems=problems)
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-
-
-def _run(order: JsonObject, write_event: Tell) -> int:
-    settings = load.load_settings(order["given"])
-    scored = None if order["scored"] is None else frozenset(order["scored"])
-    context = prepare.make_context(
-        settings,
-        environ=os.environ,
-        audience=Audience(watcher=LineWatcher(write_event), reproduce=order["reproduce"]),
-        keep=True,
-        scored=scored,
-    )
-    report = gate_run.run(settings, context)
-    write_event(
-        "done",
-        kind=report.verdict.kind.value,
-        reason=report.verdict.reason,
-        complete=report.run.complete,
-    )
-    return report.exit_code
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -243,7 +244,13 @@ class Workspace:
         """The changes of its file if a case is accepted. A call with `version`, which a call
         without one returned, makes them. Raises ConfigError, UnavailableError."""
         settings = self.settings()
-        stored_case = self._stored_cases(settings, head).get((suite, case))
+        stored_cases: Mapping[CaseKey, StoredCase] = {}
+        if head != LATEST:
+            stored_cases = stored_results.of_file(self._results(settings, head))
+        else:
+            with suppress(NothingToDo):
+                _, stored_cases = stored_results.current(settings)
+        stored_case = stored_cases.get((suite, case))
         if stored_case is None:
             raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
         with self._writing:
@@ -305,9 +312,24 @@ class Workspace:
             if len(texts) != len(new_rubrics or ()) or not all((*texts, *texts.values())):
                 message = "each rubric needs an id of its own and a text"
                 raise ConfigError(message, place=Place(suite))
-            change_text = partial(
-                _with_expectations, key=key, answers=answers, calls=new_calls, rubrics=new_rubrics
-            )
+
+            def change_text(text: str) -> str:
+                for turn in sorted({*answers, *calls}):
+                    parts = tuple(new_calls.get(turn, ()))
+                    content = Content(parts=parts, role="model")
+                    steps = [Event(author="agent", content=content)] if parts else []
+                    text = expectations.change(
+                        text,
+                        file=suite,
+                        case_id=case,
+                        turn=turn,
+                        answer=answers.get(turn),
+                        steps=steps if turn in calls else None,
+                    )
+                if new_rubrics is None:
+                    return text
+                return expectations.set_rubrics(text, file=suite, case_id=case, rubrics=new_rubrics)
+
             rewrite.save(*edit.changed(self.settings().root, key, version, change_text))
         return {"written": True}
 
@@ -441,14 +463,6 @@ class Workspace:
             )
         return case
 
-    def _stored_cases(self, settings: Settings, head: str) -> dict[CaseKey, StoredCase]:
-        if head != LATEST:
-            return stored_results.of_file(self._results(settings, head))
-        try:
-            return stored_results.current(settings)[1]
-        except NothingToDo:
-            return {}
-
     def _sides(self, settings: Settings, head: str) -> tuple[Stored, Stored | None]:
         """The results of a run, and those of the base of its comparison, if any."""
         if head != LATEST:
@@ -487,30 +501,3 @@ def _change(change: TurnEdit) -> JsonObject:
         if change.edits_calls
         else None,
     }
-
-
-def _with_expectations(
-    text: str,
-    *,
-    key: CaseKey,
-    answers: Mapping[int, str],
-    calls: Mapping[int, Sequence[ToolCall]],
-    rubrics: Sequence[Rubric] | None,
-) -> str:
-    """The text of a file with the new answers and calls of turns (from 0) of a case, and with its
-    new rubrics; None: they stay. Raises ConfigError."""
-    file, case_id = key
-    for turn in sorted({*answers, *calls}):
-        parts = tuple(calls.get(turn, ()))
-        steps = [Event(author="agent", content=Content(parts=parts, role="model"))] if parts else []
-        text = expectations.change(
-            text,
-            file=file,
-            case_id=case_id,
-            turn=turn,
-            answer=answers.get(turn),
-            steps=steps if turn in calls else None,
-        )
-    if rubrics is None:
-        return text
-    return expectations.set_rubrics(text, file=file, case_id=case_id, rubrics=rubrics)

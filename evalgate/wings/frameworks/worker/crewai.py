@@ -99,7 +99,7 @@ def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Me
     return session.run_tool_blocking(name_for_models(tool.name), args, run, kind=kind)
 
 
-DELEGATION = frozenset({"Delegate work to coworker", "Ask question to coworker"})
+DELEGATION = ("Delegate work to coworker", "Ask question to coworker")
 
 
 class Host(frameworks.FrameworkHost):

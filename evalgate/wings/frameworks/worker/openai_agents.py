@@ -7,9 +7,7 @@ from typing import Any
 from . import frameworks
 from .frameworks import FrameworkSession
 
-LOCAL_TOOLS = frozenset(
-    {"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool"}
-)
+LOCAL_TOOLS = ("ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool")
 """Classes of tools that run here and are no functions."""
 
 
