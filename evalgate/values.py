@@ -78,6 +78,11 @@ def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
+def present(**fields: Any) -> JsonObject:
+    """The fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def mapped_json(
     document: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
 ) -> Any:

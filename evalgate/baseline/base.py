@@ -605,7 +605,7 @@ def _unselected(
                 eval_set = eval_sets.get(suite.key, eval_set)
             requested_suites.append(replace(suite, eval_set=eval_set, agent=agent))
     settled_suites = judges.settle_suites(
-        user.settle(requested_suites, settings), judges.defaults_of(settings)
+        (user.settle(suite, settings) for suite in requested_suites), judges.defaults_of(settings)
     )
     unselected_suites = tuple(
         suite.with_cases(()) if suite.key in eval_sets else suite for suite in settled_suites

@@ -147,7 +147,7 @@ def prepare(
     already. Raises NothingToDo if nothing matched. With `unrun_suffices`, files that are not run
     are enough."""
     discovery = discover.discover(settings, tree=tree, unrun_suffices=unrun_suffices)
-    suites = user.settle(discovery.suites, settings)
+    suites = tuple(user.settle(suite, settings) for suite in discovery.suites)
     lint_problems = (
         *lint.lint_rules(settings),
         *lint.lint(

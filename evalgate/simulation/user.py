@@ -154,12 +154,6 @@ REPEATS = 10_000_000
 """More than the repeats of any run, so that each seed has its own draws."""
 
 
-def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
-    """The suites, with the simulated user and the effect of its faults set in those with
-    scenarios."""
-    return tuple(_settle(suite, settings) if has_scenarios(suite) else suite for suite in suites)
-
-
 def has_scenarios(suite: Suite) -> bool:
     """True if evalgate's simulated user leads any case of a suite."""
     return suite.is_simulated and not agents.is_led(suite.agent)
@@ -188,7 +182,10 @@ def simulate(
     return begin(case, suite.simulator, panel=panel, draw=draw, deviations=settings.deviations)
 
 
-def _settle(suite: Suite, settings: Settings) -> Suite:
+def settle(suite: Suite, settings: Settings) -> Suite:
+    """The suite, with the simulated user and the effect of its faults set if it has scenarios."""
+    if not has_scenarios(suite):
+        return suite
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     deviations = settings.deviations

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 467_700,
+    "tokens": 467_900,
     "core_tokens": 344_100,
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,

@@ -36,7 +36,7 @@ from evalgate.model import (
 from evalgate.model.json_match import MISSING
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, grouped, without
+from evalgate.values import Json, JsonObject, digest_of, grouped, present, without
 from . import compare, cxas, outcomes, read, shapes
 from .cxas import TRANSFER, Simulation, ToolTest
 from .outcomes import Plan, expectations_of
@@ -476,7 +476,7 @@ def _compared(case: Case) -> JsonObject:
     }
     return {
         **shapes.content_of(plan.evaluation),
-        **{name: setting for name, setting in settings.items() if setting},
+        **present(**settings),
         "app": {
             "evaluationMetricsThresholds": plan.thresholds.json(),
             "metricsConfig": plan.config.json(),

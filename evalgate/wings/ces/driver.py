@@ -52,7 +52,7 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, elements
+from evalgate.values import Json, JsonObject, elements, present
 from . import read, shapes
 from .cxas import TRANSFER
 from .live import Live, LiveFailed, address, find_names, mask, move_to_app
@@ -627,8 +627,7 @@ class CesAgent(Agent):
                 "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
                 "useToolFakes": self._options.tool_fakes,
             }
-            config = {name: setting for name, setting in config.items() if setting}
-            yield CesConversation(live_app, config, self._setting, case)
+            yield CesConversation(live_app, present(**config), self._setting, case)
 
     def about(self) -> Mapping[str, str]:
         """The app and its version."""
@@ -698,7 +697,7 @@ class CesAgent(Agent):
         }
         self._evaluations = AppEvaluations(
             self._app,
-            {name: value for name, value in request.items() if value},
+            present(**request),
             is_ours=bool(self._options.path),
         )
         return live_app

@@ -52,8 +52,7 @@ def settled(root: Path, given: Suite, gate_file: str = "", **settings: object) -
     (root / "evalgate.yml").write_text(gate_file)
     choice = load.load_settings({"root": str(root), **settings})
     assert choice.problems == ()
-    (found,) = user.settle([given], choice)
-    return found
+    return user.settle(given, choice)
 
 
 def test_a_suite_without_scenarios_stays_as_it_is(tmp_path):
