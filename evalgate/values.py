@@ -78,6 +78,21 @@ def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
+def only(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
+    """The mapping with only these keys, in its own order."""
+    return {key: value for key, value in mapping.items() if key in keys}
+
+
+def with_keys(mapping: Mapping[K, T], keys: Iterable[K]) -> dict[K, T]:
+    """Those of these keys that the mapping has, with their values, in the order of the keys."""
+    return {key: mapping[key] for key in keys if key in mapping}
+
+
+def json_text(document: Any, *, indent: int = 2) -> str:
+    """A JSON value as a file for people has it."""
+    return json.dumps(document, ensure_ascii=False, indent=indent) + "\n"
+
+
 def mapped_json(
     document: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str
 ) -> Any:

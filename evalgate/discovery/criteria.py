@@ -393,7 +393,7 @@ class CriteriaFinder:
     def elsewhere(self) -> Iterator[Problem]:
         """One note about all configs with names that ADK itself does not read."""
         if self._other_configs:
-            files = words.listed(f"`{path}`" for path in self._other_configs)
+            files = words.listed_names(self._other_configs)
             message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
             yield errors.note("criteria-elsewhere", message, Place(next(iter(self._other_configs))))
 

@@ -14,6 +14,7 @@ from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import prepare
 from evalgate.model import Calibration
+from evalgate.model.run import total_of
 from evalgate.results import file, output
 from evalgate.text import plain, words
 from . import (
@@ -92,11 +93,10 @@ def command(labels: str, **values: Any) -> int:
     cli.show_problems(answers.problems)
     click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
     if answers.judge_uses:
-        calls = sum(use.calls for use in answers.judge_uses)
-        cached = sum(use.cached for use in answers.judge_uses)
-        costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
-        cost = f", ${sum(costs):.4f}" if costs else ""
-        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
+        total = total_of(answers.judge_uses)
+        calls = words.counted(total.calls, "judge call")
+        cost = "" if total.cost_usd is None else f", ${total.cost_usd:.4f}"
+        click.echo(f"\n{calls}, {total.cached:,} read from the cache{cost}")
     _write(output_path, [agreement.render_file(calibration)])
     click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])

@@ -523,7 +523,7 @@ def _use_of(line: LabelLine, uses: Mapping[str, CriterionUse]) -> CriterionUse:
         return uses[line.suite]
     options = {fingerprints.digest(dict(use.options)): use for use in uses.values()}
     if len(options) != 1:
-        hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
+        hint = f"Name one of {words.listed_names(uses)} as `suite`."
         raise LabelProblem(
             PLACE_UNKNOWN, f"the suites use `{line.criterion}` with different options", hint
         )
@@ -559,9 +559,7 @@ def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
 
 def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
-    return words.did_you_mean(
-        name, names, fallback=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
-    )
+    return words.did_you_mean(name, names, fallback=f"There are {words.listed_names(names)}.")
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView) -> tuple[Rubric, ...]:

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import filterfalse
+from posixpath import basename
 
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
@@ -36,7 +37,7 @@ from evalgate.model import (
 from evalgate.model.json_match import MISSING
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, grouped, without
+from evalgate.values import Json, JsonObject, digest_of, grouped, with_keys, without
 from . import compare, cxas, outcomes, read, shapes
 from .cxas import TRANSFER, Simulation, ToolTest
 from .outcomes import Plan, expectations_of
@@ -147,7 +148,7 @@ class _App:
         for resource in (resource for reading in readings for resource in reading.resources):
             match resource.message:
                 case EvaluationExpectation(llm_criteria=criteria, display_name=title) if criteria:
-                    names = (resource.id, resource.title, title.rpartition("/")[2])
+                    names = (resource.id, resource.title, basename(title))
                     self._prompts |= dict.fromkeys(names, criteria.prompt)
                 case EvaluationPersona() as persona:
                     self._personas.append(persona)
@@ -168,12 +169,12 @@ class _App:
         # the platform's results decide nothing
         bare = Evaluation.model_validate(shapes.content_of(message))
         inputs = bare.golden or bare.scenario or Scenario()
-        names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations]
+        names = [basename(name) for name in inputs.evaluation_expectations]
         plan = Plan(
             evaluation=bare,
             thresholds=self._thresholds,
             config=self._settings.metrics_config or shapes.EvaluationMetricsConfig(),
-            prompts={name: self._prompts[name] for name in names if name in self._prompts},
+            prompts=with_keys(self._prompts, names),
             goals=goals,
         )
         return Case(
@@ -282,7 +283,7 @@ def _expected_parts(
             parts = [part for chunk in chunks for part in _plain(chunk)]
             return parts if parts or not chunks else None
         case AgentTransfer(target_agent=target):
-            return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
+            return [AdkCall(name=TRANSFER, args={"agent_name": basename(target)})]
         case ToolCall() as call:
             name = outcomes.names_of(call)[0]
             # the name alone means a transfer
@@ -352,7 +353,7 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
         if step.user_input is not None and step.user_input.variables:
             state |= step.user_input.variables
         if step.agent_transfer is not None:
-            agent = step.agent_transfer.target_agent.rpartition("/")[2]
+            agent = basename(step.agent_transfer.target_agent)
     expected = expectations_of(turn).values()
     mocks = [
         expectation.mock_tool_response

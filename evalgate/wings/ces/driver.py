@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from posixpath import basename
 
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -52,7 +53,7 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, elements
+from evalgate.values import Json, JsonObject, elements, with_keys
 from . import read, shapes
 from .cxas import TRANSFER
 from .live import Live, LiveFailed, address, find_names, mask, move_to_app
@@ -353,9 +354,7 @@ def _parts(chunk: Json) -> Iterator[Part]:
         response, call_id = answer.get("response"), answer.get("id") or None
         yield ToolResponse(name=_display_name(answer), response=response, id=call_id)
     elif transfer := chunk.get("agentTransfer"):
-        target = (
-            transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
-        )
+        target = transfer.get("displayName") or basename(str(transfer.get("targetAgent", "")))
         yield ToolCall(name=TRANSFER, args={"agent_name": target})
     elif chunk.get("payload"):
         yield Attachment(data={"payload": chunk["payload"]})
@@ -365,9 +364,7 @@ def _display_name(tool: Json) -> str:
     """The display name of a tool, else its id."""
     toolset_tool = tool.get("toolsetTool") or {}
     return str(
-        tool.get("displayName")
-        or toolset_tool.get("toolId")
-        or str(tool.get("tool", "")).rpartition("/")[2]
+        tool.get("displayName") or toolset_tool.get("toolId") or basename(str(tool.get("tool", "")))
     )
 
 
@@ -488,10 +485,7 @@ class AppEvaluations:
         )
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
         stored = {} if message is None else shapes.content_of(message)
-        old, new = (
-            {key: side[key] for key in _OUTCOME_FIELDS if key in side}
-            for side in (stored, expected)
-        )
+        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (stored, expected))
         paths = mask(old, new, Evaluation)
         if plan.goals:
             raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")

@@ -345,8 +345,7 @@ class _FileEditor:
         if not self._is_json and isinstance(value, str):
             scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
             return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)
-        is_spread = self._is_json and "\n" in self._text.strip()
-        return self._flow(value, lead if is_spread else None)
+        return self._flow(value, lead if "\n" in self._text.strip() else None)
 
     def _flow(self, value: Any, indent: str | None) -> str:
         """JSON, on several lines if the file has several; `indent` is that of the line in which it

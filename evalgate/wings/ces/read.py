@@ -24,7 +24,7 @@ from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
-from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member
+from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member, only
 from . import cxas, shapes
 from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTests
 from .shapes import (
@@ -140,7 +140,7 @@ class Resource:
     def id(self) -> str:
         """The last part of its name; without a name, an id from its title."""
         if self.kind in RESOURCES and self.name:
-            return self.name.rpartition("/")[2]
+            return basename(self.name)
         return self.title if self.path else file_name(self.title)
 
     @property
@@ -344,9 +344,7 @@ class _Reader:
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
-        app: AppEvaluation | None = self.message(
-            AppEvaluation, {key: value for key, value in raw.items() if key in fields}, ()
-        )
+        app: AppEvaluation | None = self.message(AppEvaluation, only(raw, fields), ())
         for number, persona in enumerate(app.evaluation_personas if app else ()):
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
@@ -469,14 +467,12 @@ class _Reader:
             keys = [fields[name].key for name in group]
             present_keys = [key for key in keys if key in content]
             if len(present_keys) > 1:
-                message = (
-                    f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
-                )
+                message = f"only one of {words.listed_names(present_keys)} may be given"
                 spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
                 present_keys or self._is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
-                message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
+                message = f"one of {words.listed_names(keys)} is missing"
                 spot.error("ces-oneof", message)
         for name in shape.required if not self._is_partial else ():
             key = fields[name].key
@@ -566,7 +562,7 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
             continue
         match = value["$matchType"]
         if match not in MATCH_TYPES:
-            message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
+            message = f"expected one of {words.listed_names(MATCH_TYPES)}, found {described(match)}"
             hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
             spot.at(name, "$matchType").error("ces-match-type", message, hint)
         elif match != "ignore" and "$originalValue" not in value:
@@ -692,7 +688,7 @@ def _references(resources: list[Resource]) -> Iterator[Problem]:
         kind, names, _ = references_of(message)
         for name in names if resource.kind in RESOURCES else ():  # goldens for cxas have no names
             known_names = names_by_kind.get(kind, set())
-            last_part = name.rpartition("/")[2]
+            last_part = basename(name)
             if last_part in known_names:
                 continue
             hint = words.suggest(last_part[:100], known_names)

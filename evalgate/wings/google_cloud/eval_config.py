@@ -9,7 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from posixpath import dirname, isabs, join, normpath
+from posixpath import basename, dirname, isabs, join, normpath
 from typing import Any
 
 from evalgate.errors import Problem
@@ -193,7 +193,7 @@ class _Metric:
         if not is_text:
             spot.wrong_type("a text", body)
         if len(bodies) > 1:
-            keys = words.listed(f"`{key}`" for key in bodies)
+            keys = words.listed_names(bodies)
             message = f"`{self.name}` has {keys}; one is expected"
             self.spot.error("wrong-value", message, "keep one of them")
         if self._report_misspelled() or len(bodies) > 1 or not is_text:
@@ -274,7 +274,7 @@ class _Metric:
         known = [*self.pool_names, *SAME_AS_ADK, *OF_SERVICE]
         reason = "is neither in `custom_metrics` nor a metric that can be measured here"
         if self.name in self.pool_names:
-            reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
+            reason = f"has no {words.listed_names(_SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
@@ -371,5 +371,5 @@ def _judge_of(metric: JsonObject) -> JsonObject:
     model = metric.get("judge_model")
     judge: JsonObject = {"num_samples": samples if isinstance(samples, int) and samples > 0 else 1}
     if isinstance(model, str) and model.strip():
-        judge["judge_model"] = model.rpartition("/")[2]
+        judge["judge_model"] = basename(model)
     return {"judge_model_options": judge}
