@@ -77,15 +77,20 @@ FORK_NOTE = (
     "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
     "summary has the full report; `mode: post` can post it (docs/forks.md)."
 )
+"""The notice in place of posts for a fork's pull request."""
 NO_POSTS_NOTE = (
     "There is no token, so there is no comment and no check run. The job summary has the full report. By default, "
     "`github-token` is the job's token."
 )
+"""The notice in place of posts for a step without a token."""
 
 UNWRITTEN = "the job's summary or the step's outputs could not be written"
+"""Why a posted decision does not count: the report was made before, and says otherwise."""
 
 PREFIX = "INPUT_"
+"""Of the variables in which a runner passes the inputs of the action."""
 TOKEN = "github-token"  # noqa: S105 - the name of the input
+"""The only input that is not a setting."""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ class _StepOutcome:
     verdict: Mapping[str, str] = field(default_factory=dict)
     """Texts by the names of outputs; empty without a verdict."""
     reason: str = ""
+    """Why there is no verdict; it becomes an output of the step."""
     failure: str = ""
     """The job's summary without a verdict; "" for the reason alone."""
     exit_code: ExitCode | None = None
@@ -240,6 +246,7 @@ def _client(environ: Environ, purpose: str) -> Client:
 
 
 def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
+    """Post an earlier run's report, or run the gate and post as it goes. Raises EvalgateError."""
     try:
         settings, event = _read_request(environ)
     except EvalgateError as error:
@@ -296,6 +303,8 @@ def _post_unread(environ: Environ, error: EvalgateError) -> None:
 def _run_gate(
     environ: Environ, settings: Settings, event: EventContext, posting: Posting | None
 ) -> Report:
+    """The report of a run, or of its merged shards; progress and results are logged. Raises
+    EvalgateError."""
     process.end_with_run()
     show_progress = None if posting is None else posting.show_progress
     links = events.links_of(environ, event)
@@ -304,26 +313,30 @@ def _run_gate(
     show = errors.once(lambda problem: say(disarm(str(problem))))
 
     def present(report: Report) -> None:
+        """Render what is shown and posted later: the report's conversations cannot be read after
+        the run."""
         texts.append(reports.render_terminal(report))
         if posting is not None:
             posting.prepare(report)
 
+    audience = Audience(
+        watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
+        show=show,
+        present=present,
+        reproduce=load.render_command(settings, folder=links.folder),
+    )
+    trigger = Trigger(
+        is_pull_request=events.is_of_change(environ),
+        links=links,
+        base=event.base_sha,
+        token=token_of(environ),
+        on_base_branch=event.on_default_branch,
+    )
     context = prepare.make_context(
         settings,
         environ=environ,
-        audience=Audience(
-            watcher=progress.PlainWatcher(sys.stdout, times=True, show_progress=show_progress),
-            show=show,
-            present=present,
-            reproduce=load.render_command(settings, folder=links.folder),
-        ),
-        trigger=Trigger(
-            is_pull_request=events.is_of_change(environ),
-            links=links,
-            base=event.base_sha,
-            token=token_of(environ),
-            on_base_branch=event.on_default_branch,
-        ),
+        audience=audience,
+        trigger=trigger,
         opening=Opening(isolate=isolation.in_image()),
     )
     if settings.mode == "merge":
@@ -379,6 +392,7 @@ def _posting(environ: Environ, settings: Settings, event: EventContext) -> Itera
 
 
 def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
+    """The posts for this event, not begun; None, if need be with a notice, if there are none."""
     token = token_of(environ)
     has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     # a part posts nothing; the job that merges the parts does
@@ -422,8 +436,9 @@ def token_of(environ: Environ) -> str | None:
 
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The runner's variable with the path of the job's summary, a file in Markdown."""
 OUTPUTS = "GITHUB_OUTPUT"
-"""The runner's variables with the files for the job's summary and the step's outputs."""
+"""The runner's variable with the path of the file for the step's outputs."""
 
 
 def _append(variable: str, text: str, environ: Environ) -> bool:
@@ -454,5 +469,6 @@ def _on_cancel(handler: Any) -> None:
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    """The handler of a cancelled job's signals: the run ends, and cleans up."""
     _on_cancel(signal.SIG_IGN)  # a runner sends both, seconds apart: only one ends the run
     raise KeyboardInterrupt

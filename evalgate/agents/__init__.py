@@ -12,7 +12,6 @@ from evalgate.extensions import Table
 from evalgate.model import AgentUse
 from evalgate.system import python_env
 from evalgate.system.python_needs import Needs
-from evalgate.worker.pipe import present
 from . import adk, command, python
 from .base import AgentDriver
 from .pool import PythonOptions, environment_request
@@ -50,16 +49,14 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
     driver = DRIVERS.get(use.driver)
     if driver is None:
         return use
-    defaults = present(
-        python="" if settings.python == python_env.AUTO else settings.python,
-        requirements=list(settings.requirements),
-        on_platform=bool(settings.on_platform),
-    )
+    defaults = {
+        "python": "" if settings.python == python_env.AUTO else settings.python,
+        "requirements": list(settings.requirements),
+        "on_platform": bool(settings.on_platform),
+    }
     fields = driver.options.model_fields
-    options = {name: value for name, value in defaults.items() if name in fields} | dict(
-        use.options
-    )
-    return use.with_options(options)
+    options = {name: value for name, value in defaults.items() if value and name in fields}
+    return use.with_options({**options, **use.options})
 
 
 def options_of(use: AgentUse) -> BaseModel:

@@ -34,7 +34,7 @@ from evalgate.model import (
     TurnSetup,
     not_evaluated,
 )
-from evalgate.system import isolation
+from evalgate.system.files import top_of
 from evalgate.system.python_env import InstallSetup
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, Redactor, frozen_dataclass
@@ -382,7 +382,7 @@ class AgentSetting:
     def top(self) -> str:
         """The absolute top of the checkout, whose inputs workers report. To be asked before the
         agent runs, since it could move the top."""
-        return str(isolation.top_of(Path(self.root)))
+        return str(top_of(Path(self.root)))
 
     def why_absent(self, name: str) -> str:
         """Why a variable is not in the environment, and what to do, in words that follow a

@@ -33,7 +33,7 @@ from evalgate.model import (
 )
 from evalgate.system import git, python_env
 from evalgate.system.python_env import EnvironmentRequest, InstallFailed
-from evalgate.values import Environ, Json, Log, Sentence, mapped_texts
+from evalgate.values import Json, Log, Sentence, mapped_texts
 from . import protocol
 from .base import (
     Agent,
@@ -596,14 +596,17 @@ def prepare_launch(
                 "`python` of the system (/usr/bin/python3), or make the environment with one"
             )
             raise AgentFailed(FailureKind.INSTALL.failure(message)) from error
+    environment = dict(setting.world.environment)
+    environment_folder = Path(interpreter.python).parent.parent
+    if (environment_folder / "pyvenv.cfg").is_file():  # as in the activated environment
+        folders = filter(None, (str(environment_folder / "bin"), environment.get("PATH")))
+        environment["PATH"] = os.pathsep.join(folders)
+        environment["VIRTUAL_ENV"] = str(environment_folder)
     return Launch.inside(
         sandbox,
         command=(python, *flags, str(worker), kind),
         cwd=setting.root,
-        environment={
-            **setting.world.environment,
-            **_path_variables(interpreter.python, setting.world.environment),
-        },
+        environment=environment,
         hello={
             **options.model_dump(exclude={"python", "requirements"}),
             **hello,
@@ -612,15 +615,6 @@ def prepare_launch(
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
         inputs=inputs,
     )
-
-
-def _path_variables(python: str, environment: Environ) -> dict[str, str]:
-    """PATH and VIRTUAL_ENV as in the activated environment of this Python; empty without one."""
-    environment_folder = Path(python).parent.parent
-    if not (environment_folder / "pyvenv.cfg").is_file():
-        return {}
-    folders = filter(None, (str(environment_folder / "bin"), environment.get("PATH")))
-    return {"PATH": os.pathsep.join(folders), "VIRTUAL_ENV": str(environment_folder)}
 
 
 def _refuse_committed(python: str, setting: AgentSetting) -> None:

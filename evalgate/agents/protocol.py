@@ -439,11 +439,6 @@ def turn(
     }
 
 
-def end(session: str) -> JsonObject:
-    """End the conversation."""
-    return {"type": "end", "session": session}
-
-
 def tool_response(session: str, *, call: str, answer: CallAnswer) -> JsonObject:
     """The answer to a tool_call."""
     return {"type": "tool_response", "session": session, "call": call, **answer.outcome()}

@@ -695,8 +695,23 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     mode = mode_of(settings)
     rule = settings.gate_file.tools
     root = settings.root
+    problems: list[Problem] = []
     if mode is ToolMode.LIVE:
-        return _mocking_problems(suites)
+        # tools that a suite mocks would run if they cannot be intercepted
+        for suite in suites:
+            mocking_cases = (
+                case
+                for case in suite.cases
+                if any(setup.mocks or setup.fakes for setup in case.setups)
+            )
+            driver = suite.agent.driver
+            case = next(mocking_cases, None)
+            if case is not None and _tools_of(driver) is DriverTools.UNSEEN:
+                message = f"case `{case.case_id}` mocks tools, and evalgate cannot intercept those of the driver `{driver}`"
+                hint = "Run it with another driver, remove the mocks, or exclude the file."
+                place = case.place or Place(suite.key)
+                problems.append(errors.error("tools-unseen", message, place, hint))
+        return problems
     refusals = [
         errors.error("tools-place", f"`tools`: `{name[:200]}` {reason}")
         for name in dict.fromkeys((rule.cassettes, rule.mocks))
@@ -704,7 +719,7 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     ]
     if refusals:
         return refusals
-    problems = _driver_problems(mode, suites)
+    problems += _driver_problems(mode, suites)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(
@@ -758,26 +773,6 @@ def fingerprint(settings: Settings, checkout: Path) -> str:
     if checkout != settings.root and mode is ToolMode.REPLAY:
         checksum += digest(checkout, [rule.cassettes])
     return f"+{mode}-{checksum}"
-
-
-def _mocking_problems(suites: Sequence[Suite]) -> list[Problem]:
-    """A problem for each suite that mocks tools of an agent whose tools cannot be intercepted: they
-    would run."""
-    problems = []
-    for suite in suites:
-        mocking_cases = [
-            case for case in suite.cases if any(setup.mocks or setup.fakes for setup in case.setups)
-        ]
-        if mocking_cases and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
-            name = mocking_cases[0].case_id
-            message = f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
-            hint = "Run it with another driver, remove the mocks, or exclude the file."
-            problems.append(
-                errors.error(
-                    "tools-unseen", message, mocking_cases[0].place or Place(suite.key), hint
-                )
-            )
-    return problems
 
 
 def _driver_problems(mode: ToolMode, suites: Sequence[Suite]) -> list[Problem]:

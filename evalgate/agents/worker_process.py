@@ -579,16 +579,6 @@ class ToolCalls:
             answers.append(heapq.heappop(self._waiting)[2])
         return answers
 
-    def turn(self, number: int) -> None:
-        """Begin a turn; turns are counted from 0."""
-        if self._tools is not None:
-            self._tools.turn(number)
-
-    def finish(self) -> None:
-        """End the conversation. Raises UnavailableError if its recording cannot be saved."""
-        if self._tools is not None:
-            self._tools.finish()
-
 
 def running_tools(steps: Sequence[StepEvent]) -> list[str]:
     """The names of the last called tools that have not answered. Tools of earlier calls are
@@ -649,6 +639,7 @@ class WorkerConversation(Turns):
                 raise AgentFailed(FailureKind.TOOL_UNMATCHED.failure(text))
             tools = None
         self._box = worker.boxes.open(Phase.STARTING)
+        self._trial_tools = tools
         self._tools = ToolCalls(self._box.name, tools)
         self._traces = traces
         self._checks_tools = tools is not None and not vouches_for_tools
@@ -680,7 +671,8 @@ class WorkerConversation(Turns):
         self._box.enter(Phase.TURN)
         state = self._new_state(setup)
         self._state |= state
-        self._tools.turn(len(self.done))
+        if self._trial_tools is not None:
+            self._trial_tools.turn(len(self.done))
         start_time = time.monotonic()
         self._steps = []
         self._recorded = {}
@@ -750,9 +742,10 @@ class WorkerConversation(Turns):
         self.turn = None  # every turn was answered, so a later failure belongs to no turn
         self._box.enter(Phase.ENDING)
         with self.watch:
-            message = self._ask(protocol.end(self._box.name))
+            message = self._ask({"type": "end", "session": self._box.name})
         self._open = False
-        self._tools.finish()
+        if self._trial_tools is not None:
+            self._trial_tools.finish()
         return message.state if isinstance(message, EndedMessage) else None
 
     def leave(self) -> None:
@@ -761,7 +754,7 @@ class WorkerConversation(Turns):
         self._worker.boxes.close(self._box)
         if self._open and self._worker.failure is None:
             self._open = False
-            self._worker.send(protocol.end(self._box.name), timeout_s=1.0)
+            self._worker.send({"type": "end", "session": self._box.name}, timeout_s=1.0)
 
     def _restart_clock(self) -> None:
         """Set the deadline, on the monotonic clock."""
@@ -771,16 +764,13 @@ class WorkerConversation(Turns):
     def _ask(self, message: Json) -> SessionMessage:
         """The first answer to a message."""
         self._restart_clock()
-        self._say(message)
+        self._worker.send(message, timeout_s=self._deadline - time.monotonic())
         return self._next_message()
-
-    def _say(self, message: Json) -> None:
-        self._worker.send(message, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
     def _answer_calls(self) -> None:
         """Send the answers of tool calls whose time has come."""
         for answer in self._tools.due():
-            self._say(answer)
+            self._worker.send(answer, timeout_s=max(self._deadline - time.monotonic(), 0.0))
 
     def _next_message(self) -> SessionMessage:
         """The next message. While waiting, sends the answers of tool calls that become due."""

@@ -62,7 +62,9 @@ class BaseRules:
     policy."""
 
     suites: Suites
+    """Under head's names of their files."""
     policy: Policy
+    """That of its evalgate.yml and the door."""
     unread: frozenset[str] = frozenset()
     """Suites with unreadable evaluation files, so their cases are unknown."""
     unruled: frozenset[str] = frozenset()
@@ -103,11 +105,13 @@ class Base:
     """The base, before any measurement."""
 
     origin: BaseOrigin
+    """Its source, its commit, and how that was found."""
     root: Path | None = None
     """Its code on disk; None if only results exist."""
     top: Path | None = None
     """The top of its checkout."""
     project: BaseProject = BaseProject()
+    """Empty if its files are not known."""
     stored: Stored | None = None
     """Results, which stand in for runs; see `reused_suites`."""
     problem: Wording = ""
@@ -237,6 +241,7 @@ def _from_git(
     lines: list[str] = []
 
     def say(line: str) -> None:
+        """Log a line, and keep it: the problem of results that are not stored quotes it."""
         lines.append(line)
         context.say(line)
 
@@ -480,6 +485,7 @@ def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> Sui
 
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
+    """The id and the question of each case, by which a renamed file is recognized."""
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.cases}
 
 
@@ -740,6 +746,7 @@ def edited(base: Base, suites: Suites, unchanged: Collection[str]) -> tuple[Case
 
 
 def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
+    """By criterion: a fingerprint of its options, and its threshold."""
     return {
         use.name: (fingerprints.of_criterion(use, version="", deviations=OURS), use.threshold)
         for use in suite.criteria
@@ -826,6 +833,8 @@ def parents_in(content: bytes) -> tuple[str, ...]:
 
 
 def _base_commit(repo: Repository, base: str, *, head: str) -> BaseOrigin:
+    """The base that the user names: a branch, else a commit, else the remote's branch or tag.
+    Raises GitFailed."""
     branch = _local_branch(repo, base, head=head)
     if branch:
         return _merge_base(repo, branch, head=head)
@@ -919,6 +928,8 @@ def _origin(commit: str, found_by: str, *notes: Wording) -> BaseOrigin:
 
 
 def _find_merge_base(repo: Repository, tip: str, head: str) -> str | None:
+    """By the history that the repository has; None if it shows none. Raises GitFailed if git is
+    missing or too slow."""
     try:
         return repo.run("merge-base", tip, head) or None
     except GitFailed as error:
@@ -928,6 +939,8 @@ def _find_merge_base(repo: Repository, tip: str, head: str) -> str | None:
 
 
 def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
+    """Fetch `depth` commits of both; of `tip` alone if the remote does not know `head`. Raises
+    GitFailed."""
     try:
         repo.fetch(tip, head, depth=depth)
     except GitFailed as error:
@@ -972,13 +985,16 @@ def _fetched(repo: Repository, name: str) -> str | None:
 # --- its checkout --------------------------------------------------------------------------------
 
 
-LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
+LONGEST_POINTER = 1024
+"""In bytes, by the specification of Git LFS."""
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n"
 )
+"""The beginning of a pointer; lines of extensions may stand before its hash."""
 _LINK = "120000"
+"""The mode of a symbolic link in git's index."""
 _SUBMODULE = "160000"
-"""Modes of entries in git's index."""
+"""The mode of a submodule in git's index."""
 
 
 @frozen_dataclass
@@ -1106,6 +1122,7 @@ def differs(path: str, root: Path, head: Path) -> bool:
 
 
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
+    """Lines of `git ls-files` for a checkout; `-z`, as git quotes odd names otherwise."""
     output = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
     return [entry for entry in output.decode("utf-8", "surrogateescape").split("\0") if entry]
 

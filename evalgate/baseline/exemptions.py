@@ -19,9 +19,13 @@ from evalgate.text import words
 from .base import Base, BaseProject
 
 OF_CHANGE = "quarantine-of-change"
+"""The code of a notice: only the base's list counts, not the change's."""
 EXPIRED = "quarantine-expired"
+"""The code of a warning: an entry ended, so its case blocks again."""
 EXPIRES = "quarantine-expires"
+"""The code of a warning: an entry ends within NOTICE_DAYS."""
 TOO_LONG = "quarantine-too-long"
+"""The code of a warning: an entry lasts longer than MOST_DAYS, so it does not count."""
 MOST_DAYS = 90
 """The longest quarantine."""
 NOTICE_DAYS = 7

@@ -96,15 +96,20 @@ class _Causes:
     def __init__(
         self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
     ) -> None:
+        """Looks for an edited workflow once; environments are compared when a failure asks for
+        it."""
         self._base = base
         self._settings = settings
         self._head, self._own = (
             {suite.key: suite for suite in suites} for suites in (head, base_suites)
         )
         self._environments: dict[tuple[str, str], Wording] = {}
+        """By the keys of the base's and head's agents: the difference of their environments, if
+        any."""
         self._workflow = (
             "" if base.root is None else baseline_base.edited_workflow(base.root, settings.root)
         )
+        """A workflow that the change edits, and that may set inputs; empty if there is none."""
 
     def of(self, failure: AgentFailure, key: TrialKey) -> Wording | None:
         """The cause of one failure: "" if it is the base's own, None if it is unknown."""
@@ -278,16 +283,17 @@ def sides_of(
     policy: Policy,
 ) -> Sides:
     """The sides of results. `comparison`: that of their run, if it had a base."""
+    unpaired = {
+        case.key: case.status
+        for case in (comparison.cases if comparison else ())
+        if case.status is not CaseStatus.PAIRED
+    }
     return Sides(
         head=head,
         base=base,
         policy=policy,
         recorded=recorded_of(head),
-        unpaired={
-            case.key: case.status
-            for case in (comparison.cases if comparison else ())
-            if case.status is not CaseStatus.PAIRED
-        },
+        unpaired=unpaired,
         unchanged=comparison.unchanged if comparison else (),
         is_together=comparison is None or comparison.origin.source is BaseSource.RERUN,
     )

@@ -55,14 +55,19 @@ from . import base as baseline_base, exemptions, failures
 from .base import Base, BaseRules
 
 UNKNOWN_RULES = "base-rules-unknown"
+"""The code of a warning: the base's rules must decide, but some cannot be read."""
 UNCHECKED_RULES = "base-rules-unchecked"
+"""The code of a warning: whether the change relaxes unreadable rules is unknown."""
 SEVERITY_OF_BASE = "severity-of-base"
+"""The code of a note: a suite's severity is the base's."""
 REVIEW_HINT = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
+"""What to do if the base's rules cannot be read."""
 BASE_NAME = "{} (base's)"
 """The name of a base criterion if head has another criterion of that name."""
 SELECTION_SETTINGS = ("paths", "grep")
 """Settings that select cases; `exclude` does too."""
 SEVERITY_WORDS = {False: "gating", True: "advisory"}
+"""By whether a suite is advisory."""
 
 
 @frozen_dataclass
@@ -72,9 +77,11 @@ class Rules:
     settings: Settings
     """Those in force."""
     suites: Suites
+    """Also with the base's criteria that only its book reads, informational for the change's."""
     books: tuple[RuleBook, ...]
     """The change's, and the base's if it differs."""
     edits: Edits = field(default_factory=Edits)
+    """What the change does to the rules, the cases and the files that measure it."""
     both_decide: bool = False
     """True if the worse of two verdicts counts."""
     problems: tuple[Problem, ...] = ()
@@ -317,6 +324,8 @@ def _with_base_code(
     edited_commit = f"{commit}+{_digest_of_files(root, room_files(suites, root))[:16]}"
 
     def measured(use: CriterionUse, base_suite: Suite | None) -> CriterionUse:
+        """The custom metric with the commit whose code scores: the base's, or the change's edit of
+        it."""
         base_uses = base_suite.criteria if base_suite else ()
         is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
         return replace(use, code_commit=commit if is_same else edited_commit)
@@ -449,6 +458,7 @@ def _has_same_options(use: CriterionUse, other: CriterionUse) -> bool:
 
 
 def _options(use: CriterionUse) -> dict[str, object]:
+    """Without those that say which model judges."""
     return without(use.options, ("judge_model_options", "judge"))
 
 
@@ -481,6 +491,7 @@ CONTEXT_WIDTH = 20
 MAX_EXAMINED = 100_000
 """Characters of a value that are compared."""
 MAX_DIFF_LINES = 60
+"""Lines of a file's difference that are reported."""
 DIFF_WIDTH = 300
 """Characters of a line in a file's difference."""
 MAX_DIFF_BYTES = 20_000
@@ -488,9 +499,11 @@ MAX_DIFF_BYTES = 20_000
 MAX_DIFFERENCES = 3
 """Differences of a CES evaluation that are reported."""
 POLICY_FIELDS = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
+"""Fields of a policy that are one value each."""
 
 
 def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator[GateEdit]:
+    """The differences between two policies. `keys`: the suites whose own pass rates count."""
     for name in POLICY_FIELDS:
         yield from _edit(name, getattr(base, name), getattr(head, name))
     for key in sorted({*base.suite_pass_rate, *head.suite_pass_rate}.intersection(keys)):
@@ -535,6 +548,7 @@ def _criterion_edits(
 def _edit(
     subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
 ) -> Iterator[GateEdit]:
+    """A rule's edit, if its values differ. None and an empty text are shown as `unset`."""
     if base != head:
         yield GateEdit(
             kind=EditKind.RULE,
@@ -547,6 +561,7 @@ def _edit(
 
 
 def _threshold(use: CriterionUse) -> str:
+    """The threshold of a criterion in words, which an informational one does not have."""
     return (
         "informational"
         if use.informational
@@ -557,6 +572,7 @@ def _threshold(use: CriterionUse) -> str:
 
 
 def _value_text(value: object) -> str:
+    """The value of a rule as it is shown, with booleans as in YAML."""
     if value is None or value == "":
         return "unset"
     if isinstance(value, bool):
@@ -720,6 +736,7 @@ def _file_text(root: Path, name: str) -> str:
 
 
 def _digest_of_files(root: Path, names: Iterable[str]) -> str:
+    """A digest of names and contents; a missing file counts as an empty one."""
     return fingerprints.digest([(name, _file_text(root, name)) for name in sorted(names)])
 
 
@@ -828,6 +845,7 @@ def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -
     read = discovery_agents.reader(root, largest=walk.LARGEST_BYTES)
 
     def text_of(name: str) -> str | None:
+        """The source of a module; None for the agent's, whose imports are not followed."""
         path = root / name
         return None if path in tested and path not in modules else read(name)
 
@@ -851,15 +869,21 @@ EXTENTS = {"comment": ("always", "changes", "failures", "off"), "check_run": (Tr
 """Settings for reports of the verdict, with their values from the most to the least: a change may
 ask for more, not for less."""
 JUDGE_SETTINGS = config.names_with(JudgeRule, Decider.DOOR)
+"""Fields of `judge` that a change does not decide."""
 OF_ACTION = {*map(config_settings.input_name, config.names_with(Settings, Door.ACTION))}
+"""Names of settings that are inputs of the action, too."""
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Options of a model about its connection: another address, further headers."""
 WIDTH = 120
 """The most characters of a shown value."""
 SETTING_OF_BASE = "setting-of-base"
+"""The code of a note: a setting in the change's evalgate.yml is not in force."""
 JUDGE_OF_CHANGE = "judge-of-change"
+"""The code of a note: the change's judge is asked, since the base names none."""
 HINT = "Change it in a pull request of its own first."
+"""For a setting that only evalgate.yml has."""
 HINT_INPUT = "Set it as an input of the workflow, or change it in a pull request of its own first."
+"""For a setting that the action has as an input, too."""
 
 
 def settings_in_force(
@@ -911,7 +935,7 @@ def judge_keys(
     get its key for the agent. `settings`: those in force. `environ`: the environment of judges,
     including an agent's .env."""
     sides = [(settings, suites)]
-    names: set[str] = set()
+    keys: frozenset[str] = frozenset()
     if context.trigger.is_pull_request and base is not None:
         base_settings = base.project.settings or head_settings
         sides.append((base_settings, [*base.project.suites.values()]))
@@ -919,9 +943,12 @@ def judge_keys(
             side_settings.gate_file.judge.api_key_env
             for side_settings in (head_settings, base_settings)
         }
-    return clients.variables_with(
-        (environ.get(name, "") for name in names), environ, secret_names=names
-    ).union(*(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides))
+        keys = clients.variables_with(
+            (environ.get(name, "") for name in names), environ, secret_names=names
+        )
+    return keys.union(
+        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
+    )
 
 
 def _gate_file_of(base: Base) -> tuple[Settings, str]:
@@ -983,6 +1010,7 @@ def _judge_notices(settings: Settings, reason: str) -> Iterator[Problem]:
 
 
 def _quoted(value: Any) -> str:
+    """A value as code in Markdown; an empty list is `nothing`, another empty value `unset`."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, int | float):
@@ -1005,6 +1033,8 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
     base_uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
 
     def settle(config: Json, base_config: Json, subject: str, place: Place | None) -> Json:
+        """The config with the base's client options in place of its own, and a note if they
+        differ."""
         options = {name: base_config[name] for name in CLIENT_OPTIONS if name in base_config}
         trusted_config = without(config, CLIENT_OPTIONS) | options
         if trusted_config != config:
@@ -1038,5 +1068,6 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
 
 
 def _config_of(use: CriterionUse) -> Json:
+    """The options of a criterion's judge model; empty if it has none."""
     config = member(use.options.get("judge_model_options"), "judge_model_config")
     return config if isinstance(config, dict) else {}

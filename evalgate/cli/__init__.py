@@ -80,6 +80,7 @@ COMMANDS: Table[Command] = Table(
 those that come first."""
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
+"""Of a problem, in click's names."""
 
 
 class CommandGroup(click.Group):
@@ -181,6 +182,7 @@ def width() -> int:
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    """The handler of Ctrl-C while no command runs: end the process without cleanup."""
     with suppress(OSError):
         os.write(2, b"interrupted\n")
     # an exception would be raised inside an import, which may catch it
@@ -230,6 +232,7 @@ def ends(action: Callable[..., int]) -> Callable[..., None]:
 
     @wraps(action)
     def command(**values: Any) -> None:
+        """Never returns. The option `debug`, if there is one, shows the traceback of an error."""
         sys.exit(run_command(lambda: action(**values), debug=bool(values.get("debug"))))
 
     return command
@@ -264,6 +267,7 @@ def _interrupt_on_signal() -> Iterator[None]:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    """The handler of signals while a command runs."""
     raise KeyboardInterrupt
 
 
@@ -272,5 +276,6 @@ class _Disarmed(io.TextIOWrapper):
     line."""
 
     def write(self, text: str, /) -> int:
+        """Write the text without workflow commands; return the length of the original."""
         super().write(plain.disarm(text))
         return len(text)

@@ -40,6 +40,7 @@ from evalgate.text import words
 from evalgate.values import JsonObject, Log
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+"""A function that click turns into a command."""
 
 SELECTING = (
     "paths",
@@ -71,6 +72,7 @@ DECIDING = (
 """The settings of `merge` and `compare`, which measure nothing."""
 
 OTHER_OPTIONS = {Heading.SELECTING: ("failed",), Heading.SHOWING: ("everything", "help")}
+"""Options of `run` that are no settings, by the group of its help."""
 GROUPS: dict[str, tuple[str, ...]] = {
     group: (*config.names_with(Settings, Door.CLI, group), *OTHER_OPTIONS.get(group, ()))
     for group in Heading
@@ -87,14 +89,17 @@ Examples:
   evalgate run --grep refund --all            cases about refunds, informational criteria too
   evalgate run --agent python:app:answer      another agent than the one that is found
 """
+"""The end of `run --help`; its first character keeps click from joining the lines."""
 
 MERGE_SETTINGS = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache", "debug")
+"""The settings of `merge`, which also finds the base and stores a baseline."""
 
 
 def options(*names: str) -> Callable[[Command], Command]:
     """Add an option for each named setting (all if none is named); for `paths`, the arguments."""
 
     def add(command: Command) -> Command:
+        """Add the last option first, as decorators do: the help then has them in order."""
         for name in reversed(names or config.names_with(Settings, Door.CLI)):
             add_one = click.argument(name, nargs=-1) if name == "paths" else _option(name)
             command = add_one(command)
@@ -118,6 +123,7 @@ def settings_of(values: JsonObject) -> Settings:
 
 
 def _option(name: str) -> Callable[[Command], Command]:
+    """The option of a setting. Without it, the value is None or empty, and evalgate.yml decides."""
     field = Settings.model_fields[name]
     flag = f"--{config_settings.input_name(name)}"
     description = field.description or ""
@@ -166,6 +172,7 @@ class GroupedCommand(click.Command):
 show_all = click.option(
     "--all", "everything", is_flag=True, help="Also show informational criteria."
 )
+"""Of each command that prints results; the report files do not depend on it."""
 
 
 @click.command("run", cls=GroupedCommand, epilog=EXAMPLES)
@@ -287,8 +294,8 @@ def run_gate(
 
     show = errors.once(lambda problem: cli.show_problems((problem,)))
 
-    # its conversations cannot be read after the run
     def present(report: Report) -> None:
+        """Render what is printed later: the report's conversations cannot be read after the run."""
         folder = str(settings.root) if shows_links else ""
         text = reports.render_terminal(
             report, width=width, color=True, all_criteria=everything, folder=folder

@@ -29,6 +29,7 @@ SETTINGS = (
     "skip_judged",
     "debug",
 )
+"""Those that decide what a run needs, without those that only judge its results."""
 MARKS: dict[Severity | None, tuple[str, str]] = {
     None: ("ok", "green"),
     Severity.NOTE: ("note", "blue"),
@@ -37,7 +38,9 @@ MARKS: dict[Severity | None, tuple[str, str]] = {
 }
 """A word and its color by severity; None: no problem."""
 DETAIL_LINES = 12
+"""Lines of a failed check's detail that are shown, from its beginning and its end."""
 DETAIL_BYTES = 2000
+"""The same limit in characters."""
 
 
 @click.command("doctor")

@@ -29,8 +29,11 @@ from evalgate.text import plain, words
 from . import commands
 
 SETTINGS = ("root", "config", "output", "debug")
+"""Of all three commands: they only find results, and run nothing."""
 NAME_WIDTH = 80
+"""Characters of an id or a file in a line."""
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
+"""The prompt of `accept`; the letter in brackets is the key."""
 
 
 @click.command("show")
@@ -143,6 +146,7 @@ def history(**values: Any) -> int:
 
 
 def _commit(run: KeptRun) -> str:
+    """The first seven digits, or `-` outside git; `*` marks uncommitted changes."""
     return f"{run.commit[:7] or '-'}{'*' if run.dirty else ''}"
 
 
@@ -227,6 +231,7 @@ def accept(**values: Any) -> int:
 
 
 def _select_cases(values: dict[str, Any], settings: Settings) -> list[StoredCase]:
+    """The named cases, or those that did not pass; --new and --failed also narrow named ones."""
     names = values["cases"]
     selection = stored_results.select(_load_cases(settings, values["results"])[0], names)
     if not names or values["only_new"] or values["failed"]:
@@ -265,10 +270,12 @@ def _decisions(
 
 
 def _tell(name: str, reason: str) -> None:
+    """Report on standard error why a case stays as it is; the others go on."""
     cli.tell(f"{plain.label(name, NAME_WIDTH)}: not accepted: {reason}", err=True)
 
 
 def _show_proposal(proposal: Proposal) -> None:
+    """Print what would change in each turn of a case."""
     for change in proposal.changes:
         turn = change.turn
         if turn.of > 1:
@@ -297,6 +304,7 @@ def _answer() -> str:
 
 
 def _conclude(accepted: int, of: int, *, files: set[Path], dry_run: bool) -> None:
+    """Print the number of accepted cases, their files and the next step. `of`: cases looked at."""
     cases = words.counted(accepted, "case")
     if dry_run:
         click.echo(f"{cases} of {of} would be accepted; nothing was changed")

@@ -209,7 +209,15 @@ class Sides:
                 is_failing=failing >= terms.needed,
                 largest_factor=max(factors.values(), default=1.0),
             )
+        # of verdicts of earlier runs that differ from these bets, which began with other cases;
+        # none if reruns do not count
         earlier = self.head.earlier_verdicts
+        if self.policy.threshold is not ThresholdRule.ALL:
+            for verdict in earlier.values():
+                if verdict.is_flaky:
+                    confirmations[verdict.key] = Confirmation.FLAKY
+                elif confirmations.get(verdict.key) is Confirmation.FLAKY:
+                    confirmations[verdict.key] = Confirmation.FAILING
         return Book(
             needed=terms.needed,
             worse=worse,
@@ -217,23 +225,9 @@ class Sides:
             failing=failing,
             bets=tuple(bet for part in purses for bet in part.bets),
             factors=factors,
-            confirmations=confirmations | dict(_of_earlier(self, confirmations)),
+            confirmations=confirmations,
             on_both=frozenset(key for part in purses for key in part.failed_together),
         ), tuple(rerun for _, reruns in plays for rerun in reruns if rerun.key not in earlier)
-
-
-def _of_earlier(
-    sides: Sides, confirmations: Mapping[CaseKey, Confirmation]
-) -> Iterator[tuple[CaseKey, Confirmation]]:
-    """Confirmations of earlier runs that differ from these bets, which began with other cases; none
-    if reruns do not count."""
-    if sides.policy.threshold is ThresholdRule.ALL:
-        return
-    for verdict in sides.head.earlier_verdicts.values():
-        if verdict.is_flaky:
-            yield verdict.key, Confirmation.FLAKY
-        elif confirmations.get(verdict.key) is Confirmation.FLAKY:
-            yield verdict.key, Confirmation.FAILING
 
 
 def _terms(sides: Sides) -> Terms:
@@ -283,7 +277,18 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
         outcomes = head.passed(first_runs)
         is_crash = False in outcomes and None not in outcomes
         is_failing = is_crash and len(outcomes) == sides.head.repeats
-    lost = _lost(sides, key) if is_paired else ()
+    lost: Collection[int] = ()
+    if is_paired:
+        # the criteria that head fails and the base passes in the first runs, if others show the
+        # reverse: then neither side is better as a whole
+        first_outcomes = [
+            side.outcomes[trial.key] or ()
+            for side in sides.scored_sides
+            for trial in side.trials(key, Purpose.FIRST)[:1]
+        ]
+        rows = list(zip(*first_outcomes, strict=False))
+        lost = [place for place, row in enumerate(rows) if row == (False, True)]
+        lost = lost if (True, False) in rows else ()
     base_outcomes = sides.scored_sides[1].known_outcomes(key, Purpose.FIRST) if is_paired else []
     return CaseRuns(
         key=key,
@@ -295,20 +300,6 @@ def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
         passes_on_base=2 * sum(base_outcomes) > len(base_outcomes) if base_outcomes else None,
         is_suspect=bool(lost),
         can_pair=is_paired and can_rerun and not is_absent,
-    )
-
-
-def _lost(sides: Sides, key: CaseKey) -> frozenset[int]:
-    """The places of the criteria that head fails and the base passes in the first runs, if other
-    criteria show the reverse. In that case neither side is better as a whole."""
-    first_outcomes = [
-        side.outcomes[trial.key] or ()
-        for side in sides.scored_sides
-        for trial in side.trials(key, Purpose.FIRST)[:1]
-    ]
-    rows = list(zip(*first_outcomes, strict=False))
-    return frozenset(
-        place for place, row in enumerate(rows) if row == (False, True) and (True, False) in rows
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
@@ -105,6 +106,16 @@ def _case(sides: Sides, key: CaseKey) -> CaseComparison:
     why: Wording = "" if is_paired else Sentence("case_status", status)
     if is_paired and not base_side.trials(key, Purpose.FIRST):
         why = Sentence("case_not_on_base")
+    purposes = (Purpose.PAIR, Purpose.SINGLE)
+    reruns = None
+    if head_side.trials(key, *purposes):
+        again, base_again = (side.known_outcomes(key, *purposes) for side in sides.scored_sides)
+        reruns = Reruns(
+            passed=sum(again),
+            runs=len(again),
+            base_passed=sum(base_again),
+            base_runs=len(base_again),
+        )
     return CaseComparison(
         suite=key[0],
         case_id=key[1],
@@ -113,20 +124,11 @@ def _case(sides: Sides, key: CaseKey) -> CaseComparison:
         base=base,
         origin=origin_of(key, head, base, new_failures, book),
         newly=new_failures,
-        reruns=_reruns(sides, key),
+        reruns=reruns,
         evidence=book.factors.get(key, 1.0),
         why=why,
         listed=key in sides.policy.exemptions,
     )
-
-
-def _reruns(sides: Sides, key: CaseKey) -> Reruns | None:
-    """The counts of a case's reruns; None if it has none."""
-    purposes = (Purpose.PAIR, Purpose.SINGLE)
-    if not sides.scored_sides[0].trials(key, *purposes):
-        return None
-    head, base = (side.known_outcomes(key, *purposes) for side in sides.scored_sides)
-    return Reruns(passed=sum(head), runs=len(head), base_passed=sum(base), base_runs=len(base))
 
 
 def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
@@ -184,14 +186,25 @@ OF_RERUNS: Mapping[Confirmation | None, FailureOrigin] = {
 def pass_rates(outcomes: Iterable[Sequence[Sequence[bool]]]) -> tuple[PassRates, ...]:
     """The pass rates of each side, from each case's outcomes on each side. Cases without an outcome
     on one side are left out; the result is empty if no case remains. k is the fewest outcomes of a
-    case."""
+    case. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021 (arXiv 2107.03374)."""
     counts_by_case = [
         [(sum(runs), len(runs)) for runs in runs_of_sides]
         for runs_of_sides in outcomes
         if all(runs_of_sides)
     ]
     k = min((runs for counts in counts_by_case for _, runs in counts), default=0)
-    return tuple(PassRates.of(counts, k) for counts in zip(*counts_by_case, strict=True))
+    return tuple(
+        PassRates(
+            cases=len(counts),
+            k=k,
+            rate=fmean(passes / runs for passes, runs in counts),
+            all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
+            any_of_k=fmean(
+                1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
+            ),
+        )
+        for counts in zip(*counts_by_case, strict=True)
+    )
 
 
 def _sample(
@@ -254,26 +267,22 @@ def _rows(sides: Sides) -> Iterator[CriterionComparison]:
         for group in groups.values():
             rule = pairing.rule_of(group[0][0], sides.policy, advisory=is_shown)
             keys = [key for _, key in group]
-            rows.append((rule, keys, _falls(sides, rule, keys)))
+            falls: list[tuple[float, bool]] = []
+            for key in keys:
+                trials = sides.scored_sides[0].trials(key, *Purpose)
+                case_falls = [
+                    (drop, base.apart)
+                    for head, base in sides.common_runs(trials)
+                    if (drop := rule.drop_of(head, base)) is not None
+                ]
+                # a base of another day counts only for cases that the base did not run today
+                falls += [fall for fall in case_falls if not fall[1]] or case_falls
+            rows.append((rule, keys, falls))
         rows.sort(key=lambda row: not row[0].gating)
         evidences = [_evidence(rule, falls) for rule, _, falls in rows if rule.gating]
         largest = max(evidences, default=1.0)
         for rule, keys, falls in rows:
             yield _row(sides, rule, keys, falls, largest=largest)
-
-
-def _falls(sides: Sides, rule: PolicyRule, keys: Sequence[CaseKey]) -> Falls:
-    """A base of another day counts only for cases that the base did not run today."""
-    head_side = sides.scored_sides[0]
-    falls: list[tuple[float, bool]] = []
-    for key in keys:
-        case_falls = [
-            (drop, base.apart)
-            for head, base in sides.common_runs(head_side.trials(key, *Purpose))
-            if (drop := rule.drop_of(head, base)) is not None
-        ]
-        falls += [fall for fall in case_falls if not fall[1]] or case_falls
-    return falls
 
 
 def _evidence(

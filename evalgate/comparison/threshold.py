@@ -168,7 +168,15 @@ def judge_criterion(
     gap = next((gap for gap in gaps if abstains(gap) is has_abstained), None)
     mean = turns.mean_of_runs(scores) if scores else None
     decides = not (use.informational or has_abstained)
-    kind = _kind(use, scores, missing=missing, mean=mean) if decides else None
+    kind = VerdictKind.NOT_MEASURED if decides else None
+    if decides and mean is not None and not math.isnan(mean):
+        best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
+        if not missing:
+            kind = VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
+        elif best_score is not None and not reaches(
+            turns.mean_of_runs([*scores, *[best_score] * missing]), use
+        ):
+            kind = VerdictKind.FAIL
     if kind is VerdictKind.NOT_MEASURED and gap is None:
         gap = not_evaluated(Reason.SKIPPED, "criterion_did_not_run")
     if kind is VerdictKind.FAIL and use.on_the_test:
@@ -183,22 +191,6 @@ def judge_criterion(
         reason=gap.reason if gap else None,
         message=gap.message if gap else "",
     )
-
-
-def _kind(
-    use: CriterionUse, scores: Sequence[float], *, missing: int, mean: float | None
-) -> VerdictKind:
-    """`missing`: the number of scores that were not measured."""
-    if mean is None or math.isnan(mean):
-        return VerdictKind.NOT_MEASURED
-    if not missing:
-        return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
-    best_score = use.scale.lowest if use.lower_is_better else use.scale.highest
-    if best_score is not None and not reaches(
-        turns.mean_of_runs([*scores, *[best_score] * missing]), use
-    ):
-        return VerdictKind.FAIL
-    return VerdictKind.NOT_MEASURED
 
 
 def reaches(score: float, use: CriterionUse) -> bool:

@@ -150,20 +150,6 @@ class _ThresholdGate:
         )
 
     @cached_property
-    def drifted_cases(self) -> frozenset[CaseKey]:
-        """Cases that the base passed in an earlier run, and that fail on both sides today."""
-        trials = self.base.trials if self.base else ()
-        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
-        return frozenset(
-            case.key
-            for case in self.cases
-            if case.key in keys
-            and case.origin in OF_BASE
-            and case.base
-            and case.base.passed > case.base.failed
-        )
-
-    @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
         """The verdicts on the cases, with the reasons why some do not block."""
         uses = pairing.uses_by_case(self.run)
@@ -171,22 +157,34 @@ class _ThresholdGate:
         is_known = not self.run.truncated and self.decided.keys() == uses.keys()
         side = ScoredSide(run=self.run, uses=uses, policy=self.policy)
         verdicts = self.decided if is_known else side.verdicts
-        return {key: self._exempted(case) for key, case in verdicts.items()}
-
-    def _exempted(self, case: CaseVerdict) -> CaseVerdict:
-        if case.key in self.drifted_cases:
-            kind = VerdictKind.NOT_MEASURED
-            case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
-        is_advisory = case.suite in self.policy.advisory
-        exemption = None if is_advisory else self.policy.exemptions.get(case.key)
-        is_flaky = self.book.confirmations.get(case.key) is Confirmation.FLAKY
-        if exemption is not None:
-            pass  # it needs no other reason not to block
-        elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
-            exemption = Exemption(kind=ExemptionKind.FLAKY)
-        elif case.kind is VerdictKind.FAIL and self._is_allowed(case.key):
-            exemption = Exemption(kind=ExemptionKind.ALLOWED)
-        return replace(case, exemption=exemption)
+        # cases that the base passed in an earlier run, and that fail on both sides today
+        trials = self.base.trials if self.base else ()
+        keys = {trial.key.case for trial in trials if trial.apart} & self.book.on_both
+        drifted_keys = {
+            case.key
+            for case in self.cases
+            if case.key in keys
+            and case.origin in OF_BASE
+            and case.base
+            and case.base.passed > case.base.failed
+        }
+        exempted_cases = {}
+        for key, verdict in verdicts.items():
+            case = verdict
+            if key in drifted_keys:
+                kind = VerdictKind.NOT_MEASURED
+                case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
+            is_advisory = case.suite in self.policy.advisory
+            exemption = None if is_advisory else self.policy.exemptions.get(key)
+            is_flaky = self.book.confirmations.get(key) is Confirmation.FLAKY
+            if exemption is not None:
+                pass  # it needs no other reason not to block
+            elif is_flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+                exemption = Exemption(kind=ExemptionKind.FLAKY)
+            elif case.kind is VerdictKind.FAIL and self._is_allowed(key):
+                exemption = Exemption(kind=ExemptionKind.ALLOWED)
+            exempted_cases[key] = replace(case, exemption=exemption)
+        return exempted_cases
 
     @cached_property
     def new_cases(self) -> frozenset[CaseKey]:

@@ -5,7 +5,7 @@ AGENT]`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum, Flag, StrEnum
 from typing import Any, TypeVar
 
@@ -53,7 +53,7 @@ class Trait(Flag):
     MACHINE = 8
 
 
-Kind = TypeVar("Kind", Door, Heading, Decider, Trait)
+Kind = TypeVar("Kind", bound=Enum)
 
 
 def rows(table: type[BaseModel]) -> Mapping[str, FieldInfo]:
@@ -70,11 +70,12 @@ def fact(field: FieldInfo, kind: type[Kind]) -> Kind:
 def names_with(table: type[BaseModel], *marks: Door | Heading | Decider | Trait) -> tuple[str, ...]:
     """The settings with all of these marks, in the table's order. Raises ValueError for a row
     without a kind of mark; marks after the first missing one are not looked up."""
-    return tuple(
-        name for name, field in rows(table).items() if all(_has(field, mark) for mark in marks)
-    )
-
-
-def _has(field: FieldInfo, mark: Any) -> bool:
-    row_mark = fact(field, type(mark))
-    return row_mark is mark or (isinstance(row_mark, Flag) and mark in row_mark)
+    names = []
+    for name, field in rows(table).items():
+        row_marks: Iterator[tuple[Any, Any]] = ((fact(field, type(mark)), mark) for mark in marks)
+        if all(
+            mark in row_mark if isinstance(row_mark, Flag) else row_mark is mark
+            for row_mark, mark in row_marks
+        ):
+            names.append(name)
+    return tuple(names)

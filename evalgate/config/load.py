@@ -68,7 +68,8 @@ def load_settings(raw_settings: Json) -> Settings:
             raise ConfigError(
                 f"`{config_settings.input_name(name)}`: {path[:200]!r} {reason}", hint=hint
             )
-    refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
+    if settings.env:
+        refuse_job_variables(settings, at_home=variables.is_terminal(os.environ))
     changed_rules: JsonObject = {
         name: getattr(GateFile(), name) for name in path_problems.keys() & GateFile.model_fields
     }
@@ -215,13 +216,23 @@ def refuse_job_variables(settings: Settings, *, at_home: bool) -> None:
 
 
 def _path_problems(root: Path, reading: GateFileReading) -> Iterator[tuple[str, Problem]]:
-    """The settings and sections whose paths leave `root`, each with its problem."""
-    paths = (
+    """The settings and sections whose paths leave `root`, each with its problem. Paths of `tools`
+    are checked when they are used."""
+    rules = reading.gate_file
+    paths: list[tuple[tuple[str | int, ...], object]] = [
         ((name,), places.of_setting(name, value)) for name, value in reading.raw_settings.items()
+    ]
+    paths += ((("judge", name), getattr(rules.judge, name)) for name in places.OF_JUDGES)
+    paths += (
+        (("suites", number, "config"), rule.config) for number, rule in enumerate(rules.suites)
     )
-    for steps, path in (*paths, *places.of_gate_file(reading.gate_file)):
-        reason = places.refusal_reason(root, path) if path else ""
-        if reason:
+    paths += (
+        (("agents", number, name), rule.options.get(name))
+        for number, rule in enumerate(rules.agents)
+        for name in ("path", "cwd")
+    )
+    for steps, path in paths:
+        if isinstance(path, str) and path and (reason := places.refusal_reason(root, path)):
             message = f"`{'.'.join(map(str, steps))}`: {path[:200]!r} {reason}"
             place = reading.places(*steps) if reading.places else None
             yield str(steps[0]), errors.error("bad-path", message, place)

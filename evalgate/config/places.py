@@ -12,7 +12,8 @@ import itertools
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -21,11 +22,12 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from evalgate import config
 from . import Trait
-from .gate_file import GateFile, JudgeRule
+from .gate_file import JudgeRule
 from .settings import Settings
 
 SETTINGS = config.names_with(Settings, Trait.PATH)
 """Settings that are paths. The path of `baseline: file:PATH` is one too."""
+OF_JUDGES = config.names_with(JudgeRule, Trait.PATH)
 LONGEST = 4000
 LONGEST_NAME = 255
 """The most bytes of a path, and of a name in it."""
@@ -75,24 +77,6 @@ def of_setting(name: str, value: object) -> str:
     return value if name in SETTINGS else ""
 
 
-def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths in evalgate.yml's own sections, each with its position. Those of `tools` are
-    checked when they are used."""
-    judge = rules.judge
-    yield from (
-        (("judge", name), getattr(judge, name)) for name in config.names_with(JudgeRule, Trait.PATH)
-    )
-    yield from (
-        (("suites", number, "config"), suite.config or "")
-        for number, suite in enumerate(rules.suites)
-    )
-    for number, agent in enumerate(rules.agents):
-        for name in ("path", "cwd"):
-            path = agent.options.get(name)
-            if isinstance(path, str):
-                yield ("agents", number, name), path
-
-
 # --- globs ---------------------------------------------------------------------------------------
 
 
@@ -109,28 +93,22 @@ def matches(path: str, globs: Sequence[str]) -> bool:
     it again.
 
     An invalid pattern (a final backslash) matches nothing."""
-    return _compiled(tuple(globs)).match_file(path)
+    return compiled(tuple(globs)).match_file(path)
 
 
-def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The lines of a .gitignore as one matcher, fast for any line. Raises ValueError for an invalid
-    line."""
+@lru_cache(maxsize=256)
+def compiled(lines: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
+    """The lines of a .gitignore as one matcher, fast for any line, without invalid lines, which git
+    skips, too."""
+    patterns = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of `re`, for sets that look nested: `[[]`
-        try:
-            # the backend `simple` uses `re`
-            return pathspec.GitIgnoreSpec.from_lines(lines, _pattern, backend="simple")
-        except re.error as error:
-            raise ValueError(str(error)) from error
-
-
-def is_pattern(line: str) -> bool:
-    """True if a line is a valid pattern."""
-    try:
-        compiled([line])
-    except ValueError:
-        return False
-    return True
+        for line in filter(None, lines):
+            with suppress(ValueError, re.error):
+                regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+                pattern = None if regex is None else re.compile(without_retries(regex))
+                patterns.append(GitIgnoreSpecPattern(pattern, include))
+    return pathspec.GitIgnoreSpec(patterns, backend="simple")  # which uses `re`
 
 
 def without_retries(regex: str) -> str:
@@ -145,31 +123,18 @@ def without_retries(regex: str) -> str:
     regex = "".join(
         f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece for piece in pieces
     )
-    first, *inner_patterns = (_names_without_retries(names) for names in regex.split(_FOLDERS))
+    by_folder = []
+    for names in regex.split(_FOLDERS):
+        first, *pieces = _STARS.split(names)
+        patterns = [first]  # then each piece with the star before it
+        for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
+            is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
+            patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+        by_folder.append("".join(patterns))
+    first, *inner_patterns = by_folder
     if not inner_patterns:
         return first
     *inner_patterns, last = inner_patterns
     return "".join(
         [first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner_patterns), _FOLDERS, last]
     )
-
-
-def _names_without_retries(names: str) -> str:
-    first, *pieces = _STARS.split(names)
-    patterns = [first]  # then each piece with the star before it
-    for piece, next_piece in itertools.zip_longest(pieces, pieces[1:]):
-        is_inner = next_piece is not None and "/" not in _NO_SLASH.sub("", piece)
-        patterns.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
-    return "".join(patterns)
-
-
-def _pattern(line: str) -> GitIgnoreSpecPattern:
-    regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
-    return GitIgnoreSpecPattern(
-        None if regex is None else re.compile(without_retries(regex)), include
-    )
-
-
-@lru_cache(maxsize=256)
-def _compiled(globs: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
-    return compiled(glob for glob in globs if is_pattern(glob))

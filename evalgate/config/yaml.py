@@ -4,7 +4,6 @@ keys."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -151,16 +150,13 @@ def unusable(value: Any) -> str:
             return "contains half a character (a lone surrogate)"
         if any(isinstance(member, int) and abs(member) > MOST_NUMBER for member in level):
             return "contains a number that is too large"
-        level = [child for member in level for child in _inside(member)]
+        parents, level = level, []
+        for parent in parents:
+            if isinstance(parent, dict):
+                level += (*parent, *parent.values())
+            elif isinstance(parent, list | tuple | set | frozenset):
+                level += parent
     return "is nested too deeply" if level else ""
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value
-        yield from value.values()
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from value
 
 
 def _place_of(mark: yaml.Mark, file: str, json_path: str = "") -> Place:

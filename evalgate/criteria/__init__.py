@@ -3,10 +3,12 @@ below."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from evalgate.extensions import Table
 from evalgate.model import CriterionUse, Need
 from . import (
-    base,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -55,10 +57,15 @@ def build(use: CriterionUse, services: CriterionServices) -> Criterion:
     return spec.build(spec.options.model_validate(dict(use.options)), use, services)
 
 
-def with_facts(use: CriterionUse) -> CriterionUse:
-    """The use with the facts of its row; unchanged if no row has its name."""
-    spec = pick(use.name, use.code)
-    return use if spec is None else base.with_facts(use, spec)
+def with_facts(use: CriterionUse, spec: CriterionSpec | None = None, **fields: Any) -> CriterionUse:
+    """The use with the facts of its row, and with other `fields`; unchanged if no row has its
+    name. `spec`: the row, if it is known."""
+    spec = spec or pick(use.name, use.code)
+    if spec is None:
+        return use
+    version = "" if spec.verdicts is None else spec.verdicts.prompt_version
+    scale = spec.scale if use.code is None else use.scale  # a custom metric's own
+    return replace(use, scale=scale, needs=spec.needs, prompt_version=version, **fields)
 
 
 def use_by_model(name: str) -> CriterionUse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -74,10 +74,3 @@ class CriterionSpec:
     """True if ADK does not have the criterion."""
     verdicts: Verdicts | None = None
     """None if no judge model gives yes-or-no verdicts."""
-
-
-def with_facts(use: CriterionUse, spec: CriterionSpec, **fields: Any) -> CriterionUse:
-    """The use with the facts of its row, and with other `fields`."""
-    version = "" if spec.verdicts is None else spec.verdicts.prompt_version
-    scale = spec.scale if use.code is None else use.scale  # a custom metric's own
-    return replace(use, scale=scale, needs=spec.needs, prompt_version=version, **fields)

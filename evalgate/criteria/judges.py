@@ -17,15 +17,14 @@ from evalgate import criteria, errors
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem
-from evalgate.judges import models as judges_models, panel, rate_limit, replay
+from evalgate.judges import models as judges_models, panel, replay
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import Clock, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, JsonObject, Log, grouped, member
-from .base import with_facts
 from .judged import JudgedOptions, Source, VertexOptions
 
 
@@ -59,7 +58,7 @@ def settle(use: CriterionUse, defaults: JudgeRule, *, digest: str = "") -> Crite
         judge["judge_model_config"] = config
     # the service is always Google's own
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM
-    return with_facts(
+    return criteria.with_facts(
         use,
         spec,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
@@ -101,7 +100,7 @@ def defaults_of(settings: Settings) -> JudgeRule:
 def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
     """The suites with the judge of each criterion in its options, and with the endpoint of the
     simulated user. Criteria with invalid options are unchanged."""
-    digest = replay.digest(defaults.replay)
+    digest = replay.digest(defaults.replay) if defaults.replay else ""
     endpoint = _endpoint(defaults, digest)
     return tuple(
         suite.with_criteria(
@@ -153,11 +152,6 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     return problems
 
 
-def limiters_of(settings: Settings) -> RateLimiters:
-    """The rate limiters of a run, one per provider, for its agents and its judges."""
-    return rate_limit.limiters_for(defaults_of(settings), Clock())
-
-
 @contextmanager
 def open_panel(
     settings: Settings,
@@ -201,8 +195,10 @@ def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
 
 def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
     """The environment variables with the keys of all models that a run of settled suites asks."""
-    clients = Clients(defaults=defaults_of(settings), environment=environ)
-    return clients.key_names(models_of(settings, suites))
+    models = models_of(settings, suites)
+    if not models:
+        return frozenset()
+    return Clients(defaults=defaults_of(settings), environment=environ).key_names(models)
 
 
 def _model(use: CriterionUse) -> str | None:

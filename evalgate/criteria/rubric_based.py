@@ -136,45 +136,37 @@ def _of_case(view: TrialView, index: int) -> tuple[Rubric, ...]:
     return (*view.case.rubrics, *turn_rubrics)
 
 
-def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
-    is_of_conversation = subject is Subject.CONVERSATION
-    rule = grade_conversation if is_of_conversation else partial(grade, subject=subject)
+def grade_or_refuse(view: TrialView, *, subject: Subject, ask: Inquiry) -> Grade:
+    """The grade by the subject's rubrics; not evaluated if two of them have one id."""
+    try:
+        if subject is Subject.CONVERSATION:
+            return grade_conversation(view, ask=ask)
+        return grade(view, subject=subject, ask=ask)
+    except RubricsDiffer as error:
+        return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
 
-    def grade_or_refuse(view: TrialView, *, ask: Inquiry) -> Grade:
-        try:
-            return rule(view, ask=ask)
-        except RubricsDiffer as error:
-            return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(error))
 
-    return CriterionSpec(
+SPECS = tuple(
+    CriterionSpec(
         name=name,
-        summary=summary,
+        summary=f"share of rubrics met by {part}, as rated by a judge",
         options=RubricOptions,
-        build=partial(judged.with_judge, rule=grade_or_refuse),
+        build=partial(judged.with_judge, rule=partial(grade_or_refuse, subject=subject)),
         needs=frozenset({Need.JUDGE, Need.RUBRICS}),
         verdicts=Verdicts(
             labels=rubrics.LABELS,
             prompt_version=rubrics.VERSION,
             unit="rubric",
-            is_of_conversation=is_of_conversation,
+            is_of_conversation=subject is Subject.CONVERSATION,
         ),
     )
-
-
-SPECS = (
-    _spec(
-        "rubric_based_final_response_quality_v1",
-        Subject.FINAL_RESPONSE,
-        "share of rubrics met by the final answers, as rated by a judge",
-    ),
-    _spec(
-        "rubric_based_tool_use_quality_v1",
-        Subject.TOOL_USE,
-        "share of rubrics met by the tool use, as rated by a judge",
-    ),
-    _spec(
-        "rubric_based_multi_turn_trajectory_quality_v1",
-        Subject.CONVERSATION,
-        "share of rubrics met by the whole conversation, as rated by a judge",
-    ),
+    for name, subject, part in (
+        ("rubric_based_final_response_quality_v1", Subject.FINAL_RESPONSE, "the final answers"),
+        ("rubric_based_tool_use_quality_v1", Subject.TOOL_USE, "the tool use"),
+        (
+            "rubric_based_multi_turn_trajectory_quality_v1",
+            Subject.CONVERSATION,
+            "the whole conversation",
+        ),
+    )
 )

@@ -163,8 +163,9 @@ def _difference(
             return Sentence("call_forbidden", _call_text(call))
     match options.match_type:
         case MatchType.EXACT:
-            calls = _without_extras(actual_calls, expected_calls, options, same_call)
-            return _exact(calls, expected_calls, same_call)
+            if options.allow_extra_tools:
+                actual_calls = _without_extras(actual_calls, expected_calls, options, same_call)
+            return _exact(actual_calls, expected_calls, same_call)
         case MatchType.IN_ORDER:
             remaining_calls = iter(actual_calls)
             for number, expected_call in enumerate(expected_calls, start=1):
@@ -199,7 +200,7 @@ def _exact(
 
 def _without_extras(
     actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same_call: SameCall
-) -> Sequence[ToolCall]:
+) -> tuple[ToolCall, ...]:
     """The actual calls without the extra calls that are allowed: those that are not the next
     expected call."""
     calls: list[ToolCall] = []
@@ -207,7 +208,7 @@ def _without_extras(
         is_extra = matches_any(call.name, options.allow_extra_tools)
         if not is_extra or (len(calls) < len(expected) and same_call(call, expected[len(calls)])):
             calls.append(call)
-    return calls
+    return tuple(calls)
 
 
 def _call_text(call: ToolCall | None) -> str:

@@ -379,7 +379,7 @@ def choose_agents(
 
     A matching rule of the gate file wins (the last one). A rule of the default driver without an
     agent only adds options."""
-    folders = AgentFolders(tree.agent_files, tree.read_source)
+    agent_folders = functools.cache(lambda: AgentFolders(tree.agent_files, tree.read_source))
     other_files = functools.cache(
         lambda: [path for path in tree.other_python if defines_agent(tree.read_source(path))]
     )
@@ -403,6 +403,7 @@ def choose_agents(
             )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
+        folders = agent_folders()
         agent = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
         if not agent.folders and len(other_files()) == 1:
             found_by = "only file that makes a root_agent"

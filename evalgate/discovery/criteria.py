@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from evalgate import errors, formats
 from evalgate.config import gate_file, places
 from evalgate.config.settings import Settings
-from evalgate.criteria import CRITERIA, base as criteria_base
+from evalgate.criteria import CRITERIA, with_facts
 from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place, Problem, errors_in
 from evalgate.formats import CriteriaReading, FileKind
@@ -83,7 +83,7 @@ def informational_uses(*, beside: Iterable[CriterionUse] = ()) -> tuple[Criterio
     """The informational criteria of the table that are not in `beside`: every suite gets them."""
     names = {use.name for use in beside}
     return tuple(
-        criteria_base.with_facts(
+        with_facts(
             CriterionUse(
                 name=spec.name,
                 threshold=None,
@@ -98,12 +98,28 @@ def informational_uses(*, beside: Iterable[CriterionUse] = ()) -> tuple[Criterio
 
 
 def _check_use(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, list[Problem]]:
-    options, problems = _checked_options(use, spec)
+    """The criterion with its effective options, and problems: an option is an error if ADK rejects
+    it, a warning if ADK ignores it."""
+    fields = spec.options.model_fields.items()
+    option_names = {name for field, info in fields for name in (field, info.alias) if name}
+    unknown_names = [
+        name for name in use.options if name not in option_names and not spec.is_beyond_adk
+    ]
+    unknown_options = (_unknown_option(use, spec, name) for name in unknown_names)
+    problems = list(filter(None, unknown_options))
+    options = use.options
+    try:
+        valid_options = spec.options.model_validate(without(use.options, unknown_names))
+        options = valid_options.model_dump(mode="json", exclude_unset=True)
+    except ValidationError as error:
+        problems += [
+            _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
+        ]
     if spec.informational and use.threshold is not None:
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
         problems.append(errors.warning("threshold-ignored", message, use.place, hint))
-    checked_use = criteria_base.with_facts(
+    checked_use = with_facts(
         use,
         spec,
         threshold=None if spec.informational else use.threshold,
@@ -162,26 +178,6 @@ def _scale_text(scale: Scale) -> str:
             return f"{highest:g} or less"
         case (lowest, highest):
             return f"{lowest:g} to {highest:g}"
-
-
-def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
-    """The effective options, and their problems: an error if ADK rejects them, a warning if ADK
-    ignores them."""
-    fields = spec.options.model_fields.items()
-    option_names = {name for field, info in fields for name in (field, info.alias) if name}
-    unknown_names = [
-        name for name in use.options if name not in option_names and not spec.is_beyond_adk
-    ]
-    unknown_options = (_unknown_option(use, spec, name) for name in unknown_names)
-    problems = list(filter(None, unknown_options))
-    try:
-        valid_options = spec.options.model_validate(without(use.options, unknown_names))
-    except ValidationError as error:
-        invalid_options = [
-            _option_problem(use, spec, finding) for finding in error.errors(include_url=False)
-        ]
-        return use.options, [*problems, *invalid_options]
-    return valid_options.model_dump(mode="json", exclude_unset=True), problems
 
 
 def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
@@ -477,8 +473,6 @@ class CriteriaFinder:
 def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
     """One warning about all suites with the default criteria, and files near them that may have
     been meant."""
-    if not suites:
-        return
     keys = [suite.key for suite in suites]
     parents = {folder for key in keys for folder in PurePosixPath(key).parents}
     yaml_configs = sorted(

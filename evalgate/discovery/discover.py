@@ -34,7 +34,7 @@ from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
 from evalgate.text import plain, words
 from evalgate.values import digest_of, frozen_dataclass
-from . import agents as discovery_agents, criteria, hints, walk
+from . import agents as discovery_agents, criteria, lint, walk
 from .criteria import CriteriaFinder
 from .walk import Tree
 
@@ -89,13 +89,17 @@ class Discovery:
         exclude = settings.gate_file.exclude
         self._texts = [_relative(text, root) for text in settings.paths]
         tree = tree or Tree(root, exclude=exclude)
-        folders = unsearched_folders(self._texts, files=Files(root, tree.evaluation_files))
-        self.tree = Tree(root, exclude=exclude, extra_folders=folders) if folders else tree
+        self.tree = tree
+        if self._texts:
+            folders = unsearched_folders(self._texts, files=Files(root, tree.evaluation_files))
+            if folders:
+                self.tree = Tree(root, exclude=exclude, extra_folders=folders)
         selections, library_files = self._select()
         exact_keys = {
             key for selection in selections if selection.is_file for key in selection.keys
         } - library_files
-        _add_configs(self.tree, exact_keys)
+        if exact_keys:
+            _add_configs(self.tree, exact_keys)
         self.keys = set(self.tree.evaluation_files)
         if settings.paths:
             self.keys = {key for selection in selections for key in selection.keys} - library_files
@@ -107,22 +111,26 @@ class Discovery:
         self._read_sets(exact_keys=exact_keys)
         self._sets, unknown = self._pick(self._all_sets, selections)
         self.problems = (*self._unmatched, *self.tree.problems, *self._read_problems, *unknown)
-        self.others, self._unrun = self._read_libraries(selections)
+        self.others, self._unrun = self._read_libraries(selections) if self.libraries else ({}, ())
 
     def _select(self) -> tuple[list[Selection], set[str]]:
         """The selections, and the files of the libraries."""
         root = self._settings.root
         evaluation_files = self.tree.evaluation_files
-        named_files = set(filter(Files(root, evaluation_files).is_file, _paths(self._texts)))
+        named_files: set[str] = set()
+        if self._texts:
+            named_files.update(filter(Files(root, evaluation_files).is_file, _paths(self._texts)))
         files_by_format = [
             (row, row.find(self.tree, named_files=named_files)) for row in formats.FORMATS.values()
         ]
         library_files = {file for _, files in files_by_format for file in files}
-        selections, self._unmatched = parse_selections(
-            self._texts, files=Files(root, (*evaluation_files, *sorted(library_files)))
-        )
         chosen = library_files
+        selections: list[Selection] = []
+        self._unmatched: list[Problem] = []
         if self._texts:
+            selections, self._unmatched = parse_selections(
+                self._texts, files=Files(root, (*evaluation_files, *sorted(library_files)))
+            )
             chosen = {key for selection in selections for key in selection.keys}
         libraries = (
             row.read(self.tree, files, chosen=chosen.intersection(files))
@@ -170,7 +178,8 @@ class Discovery:
                 self._failed.add(key)
             else:
                 self._all_sets[key] = reading.eval_set
-        self._drop_copies(scenario_keys)
+        if scenario_keys:
+            self._drop_copies(scenario_keys)
 
     def _drop_copies(self, scenario_keys: Collection[str]) -> None:
         """Drop cases of scenarios that an evaluation set has, too."""
@@ -193,7 +202,7 @@ class Discovery:
         self, sets: Mapping[str, EvalSet], selections: Sequence[Selection]
     ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
         """The selected cases, and problems with unknown ones."""
-        picked_sets, unknown = pick_cases(sets, selections)
+        picked_sets, unknown = pick_cases(sets, selections) if selections else (dict(sets), ())
         if self._settings.grep:
             picked_sets = find_cases(picked_sets, self._settings.grep)
         return picked_sets, unknown
@@ -251,7 +260,7 @@ class Discovery:
             (*self.tree.problems, *self._read_problems, *outside)
         )
         if not (self._sets or self.others or is_explained):
-            raise hints.nothing_found(
+            raise lint.nothing_found(
                 self.tree,
                 cases=sum(len(eval_set.cases) for eval_set in self._all_sets.values()),
                 files=len(self._all_sets),
@@ -287,7 +296,7 @@ class Discovery:
             *self._unrun,
             *finder.problems,
             *finder.elsewhere(),
-            *criteria.defaults_problems(on_defaults, tree),
+            *(criteria.defaults_problems(on_defaults, tree) if on_defaults else ()),
             *agent_problems,
             *self._unheeded(),
         )
@@ -344,18 +353,17 @@ class Discovery:
         if settings.paths and ignored_files:  # those that are selected by folder or glob
             selections, _ = parse_selections(self._texts, files=Files(tree.root, tree.ignored))
             ignored_files = {key for selection in selections for key in selection.keys}
-        yield from hints.ignored_files(tree, within=ignored_files, run=self.keys)
-        yield from hints.misnamed_configs(tree, all_suites)
-        if is_whole:
-            yield from hints.misnamed_files(tree, run=self.keys)
-        exact_files = {
-            name for name in hints.exact_names(rules) if (settings.root / name).is_file()
-        }
+        if ignored_files:
+            yield from lint.ignored_files(tree, within=ignored_files, run=self.keys)
+        yield from lint.misnamed_configs(tree, all_suites)
+        if is_whole and tree.near_names:
+            yield from lint.misnamed_files(tree, run=self.keys)
+        exact_files = {name for name in lint.exact_names(rules) if (settings.root / name).is_file()}
         library_files = (file for library in self.libraries for file in library.files())
         files = {*tree.evaluation_files, *self.keys, *library_files, *exact_files}
-        yield from hints.pattern_problems(settings, files=files - self._lookalikes)
+        yield from lint.pattern_problems(settings, files=files - self._lookalikes)
         names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
-        yield from hints.name_problems(settings, names=names) if is_whole else ()
+        yield from lint.name_problems(settings, names=names) if is_whole else ()
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:
@@ -503,12 +511,9 @@ def _paths(texts: Iterable[str]) -> Iterator[str]:
 def pick_cases(
     sets: Mapping[str, EvalSet], selections: Sequence[Selection]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets reduced to the selected cases; all without selections. Sets without cases are
-    dropped.
+    """The sets reduced to the selected cases. Sets without cases are dropped.
 
     A case id that is in no file of its selection is a problem."""
-    if not selections:
-        return dict(sets), ()
     whole_keys = {
         key for selection in selections if not selection.case_ids for key in selection.keys
     }

@@ -17,7 +17,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.variables import PROVIDERS
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
-from evalgate.system import git
+from evalgate.system import git, python_needs
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass, without
 
@@ -151,10 +151,7 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
     for use in uses:
         if use.is_absent or agents.is_remote(use):
             continue
-        folder = folder_of(use.options, root)
-        for place in (folder, *folder.parents):
-            if not place.is_relative_to(root):
-                break
+        for place in python_needs.upward(folder_of(use.options, root), root):
             if (place / NAME).is_file():
                 files[place / NAME] = None
                 break

@@ -195,6 +195,8 @@ def unready(
     settings: Settings, suites: Sequence[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """Problems with the judges and simulated users of settled suites that cannot be asked."""
+    if not criteria_judges.models_of(settings, suites):
+        return ()
     defaults = criteria_judges.defaults_of(settings)
     judge_environment = environment_of_judges(settings, suites, environ)
     judges = (

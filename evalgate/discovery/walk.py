@@ -75,15 +75,6 @@ def is_ignored(path: str, rules: IgnoreRules) -> bool:
     return False
 
 
-def parse_rules(text: str) -> pathspec.GitIgnoreSpec:
-    """Rules from the text of a .gitignore, without invalid lines, which git skips, too."""
-    lines = text.splitlines()
-    try:
-        return places.compiled(lines)
-    except ValueError:
-        return places.compiled(filter(places.is_pattern, lines))
-
-
 def read_checkout_rules(root: Path) -> str:
     """The text of the checkout's info/exclude, also for a linked worktree; "" if it is missing."""
     try:
@@ -129,7 +120,7 @@ def visit(
                 text = Path(ignore_file.path).read_text(encoding="utf-8", errors="replace")
             except OSError:
                 text = ""
-            rules = (*rules, (prefix, parse_rules(text)))
+            rules = (*rules, (prefix, places.compiled(tuple(text.splitlines()))))
         yield prefix, entries, rules
 
 
@@ -186,12 +177,13 @@ class Tree:
         self._ignored_folders: list[str] = []
         used: set[str] = set()
         ignored: set[str] = set()
-        checkout_rules = parse_rules(read_checkout_rules(root))
+        checkout_rules = places.compiled(tuple(read_checkout_rules(root).splitlines()))
         self._walk("", (("", checkout_rules),), used, ignored)
         for folder in extra_folders:
             prefix = "" if folder == "." else f"{folder}/"
             self._walk(prefix, (), used, ignored)
-        ignored.update(self._in_ignored_folders())
+        if self._ignored_folders:
+            ignored.update(self._in_ignored_folders())
         # a .gitignore has no effect on committed files
         if ignored:
             tracked = ignored if is_base else git.tracked(root, sorted(ignored), os.environ)

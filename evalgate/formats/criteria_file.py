@@ -191,7 +191,7 @@ def _members(text: str, spot: Spot) -> JsonObject | None:
 
 def _uses(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> tuple[CriterionUse, ...]:
     """The valid criteria. `fields`: the key in the file and its value, by ADK's name of the key."""
-    metrics = _metrics(fields, spot)
+    metrics = _metrics(*fields["custom_metrics"], spot) if "custom_metrics" in fields else {}
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
         hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
@@ -238,9 +238,8 @@ def _report_unknown_keys(members: JsonObject, spot: Spot) -> None:
 # --- custom metrics -------------------------------------------------------------------------------
 
 
-def _metrics(fields: Mapping[str, tuple[str, Any]], spot: Spot) -> dict[str, tuple[str, Scale]]:
+def _metrics(key: str, raw: Any, spot: Spot) -> dict[str, tuple[str, Scale]]:
     """The dotted path of each custom metric's function, and the metric's scale."""
-    key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     if raw is None:
         return {}
     if not isinstance(raw, dict):

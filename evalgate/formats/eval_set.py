@@ -83,23 +83,23 @@ class _Cases:
         case = read_case(raw, spot, place=place)
         if case is not None:
             is_turn = dialect is Dialect.FLAT_LIST
-            self.cases.append(case if is_turn else self._with_unique_id(case, spot))
+            if not is_turn and case.case_id in self._by_id:
+                case = self._with_new_id(case, spot)
+            self.cases.append(case)
+            self._by_id[case.case_id] = case
 
-    def _with_unique_id(self, case: Case, spot: Spot) -> Case:
-        """The case, with a number after its id if another case has the same id. ADK runs both, but
-        results are stored by id."""
-        first_case = self._by_id.get(case.case_id)
-        if first_case is not None:
-            new_id = case.case_id
-            while new_id in self._by_id:
-                self._copies[case.case_id] += 1
-                new_id = f"{case.case_id} ({self._copies[case.case_id] + 1})"
-            location = f" (the first is at {first_case.place})" if first_case.place else ""
-            message = f"the case id {case.case_id!r} is already used{location}; this case is called {new_id!r}"
-            spot.warning("duplicate-case-id", message, "Give each case in a file a unique id.")
-            case = replace(case, case_id=new_id)
-        self._by_id[case.case_id] = case
-        return case
+    def _with_new_id(self, case: Case, spot: Spot) -> Case:
+        """The case, with a number after its id because another case has the same id. ADK runs both,
+        but results are stored by id."""
+        new_id = case.case_id
+        while new_id in self._by_id:
+            self._copies[case.case_id] += 1
+            new_id = f"{case.case_id} ({self._copies[case.case_id] + 1})"
+        first_place = self._by_id[case.case_id].place
+        location = f" (the first is at {first_place})" if first_place else ""
+        message = f"the case id {case.case_id!r} is already used{location}; this case is called {new_id!r}"
+        spot.warning("duplicate-case-id", message, "Give each case in a file a unique id.")
+        return replace(case, case_id=new_id)
 
 
 def _of_object(members: JsonObject, cases: _Cases, spot: Spot) -> EvalSet | None:
@@ -120,8 +120,11 @@ def _of_object(members: JsonObject, cases: _Cases, spot: Spot) -> EvalSet | None
     fields = _fields(members, cases.dialect, spot)
     if not isinstance(fields["eval_cases"], list):
         spot.at(cases_key).wrong_type("a list of cases", fields["eval_cases"])
+    eval_set_id = fields.get("eval_set_id")
+    if not (isinstance(eval_set_id, str) and eval_set_id):
+        eval_set_id = _missing_id(eval_set_id, cases.dialect, spot)
     return EvalSet(
-        eval_set_id=_eval_set_id(fields, cases.dialect, spot),
+        eval_set_id=eval_set_id,
         cases=tuple(cases.cases),
         name=_text_or_none(fields, "name", spot),
         description=_text_or_none(fields, "description", spot),
@@ -179,10 +182,8 @@ def _fields(members: JsonObject, dialect: Dialect, spot: Spot) -> JsonObject:
     return fields
 
 
-def _eval_set_id(fields: JsonObject, dialect: Dialect, spot: Spot) -> str:
-    eval_set_id = fields.get("eval_set_id")
-    if isinstance(eval_set_id, str) and eval_set_id:
-        return eval_set_id
+def _missing_id(eval_set_id: Any, dialect: Dialect, spot: Spot) -> str:
+    """The id in place of one that is not a text."""
     default_id = _stem(spot.problems.file)
     if dialect is Dialect.AGENTS_CLI:
         return default_id

@@ -8,13 +8,11 @@ from collections.abc import Iterable
 
 from evalgate import values
 from evalgate.model import (
-    AgentUse,
     Case,
     CaseKey,
     CriterionUse,
     SimulatorUse,
     Suite,
-    TrialKey,
 )
 from evalgate.model.deviations import Deviations
 from evalgate.values import JsonObject
@@ -105,14 +103,6 @@ class CaseFingerprints:
             for suite in suites
             for case in suite.cases
         }
-
-
-def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
-    """The address of a trial. Its agent's files and environment are compared separately
-    (`model.Inputs`)."""
-    return digest(
-        [VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed]
-    )
 
 
 def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:

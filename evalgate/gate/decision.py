@@ -83,6 +83,12 @@ def decide(
         *lacking,
         *([reports_edits.problem(edits)] if edits.decide and not verdict.blocks else []),
     )
+    display = Display(
+        version=__version__,
+        links=context.trigger.links,
+        reproduce=context.audience.reproduce,
+        channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
+    )
     return Report(
         run=rules.books[number].applied(head),
         verdict=verdict,
@@ -92,24 +98,20 @@ def decide(
         # once each: parts repeat them
         problems=tuple(dict.fromkeys(problems)),
         facts=_facts(settings, head, history),
-        display=Display(
-            version=__version__,
-            links=context.trigger.links,
-            reproduce=context.audience.reproduce,
-            channels=PostSettings(comment=settings.comment, check_run=settings.check_run),
-        ),
+        display=display,
     )
 
 
 def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts:
+    """What the report knows beyond this run: its history, and the judges with their
+    calibrations."""
     suites = head.suites
     rows = FORMATS.values()
+    uses = (use for suite in suites for use in suite.criteria)
     return KnownFacts(
         trends=history.trends(head) if history else (),
         past=history.of_cases() if history else {},
-        criterion_judges=()
-        if settings.skip_judged
-        else criterion_judges(use for suite in suites for use in suite.criteria),
+        criterion_judges=() if settings.skip_judged else criterion_judges(uses),
         judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
     )
 

@@ -52,6 +52,7 @@ from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env
+from evalgate.system.files import top_of
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
 from evalgate.values import Environ, Json, Sentence, Wording, elements, frozen_dataclass, grouped
@@ -68,7 +69,9 @@ ENVIRONMENT_CODES = frozenset({
 """Codes of errors outside files and settings."""
 
 AGENT_CODES = discovery_agents.CODES | {"agent-missing", "agent-options"}
+"""Codes of problems with an agent's place and options, which the check `agent` reports."""
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+"""A frame in a Python traceback: the file and the line."""
 
 
 @frozen_dataclass
@@ -76,8 +79,10 @@ class Section:
     """The checks of a suite, or of all suites together, in order."""
 
     title: str
+    """The evaluation file, or what all suites share."""
     checks: tuple[Check, ...]
     is_suite: bool = False
+    """False for sections that all suites share, which the last line does not count."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -100,11 +105,15 @@ class _DoctorState:
 
     context: Context
     project: Project
+    """Also with suites that cannot run: their problems are checks."""
     judge_environ: Environ
+    """The variables of judges, perhaps with those of a `.env`."""
     judge_keys: frozenset[str]
     """Names of variables with keys of judges."""
     isolated: isolation.Isolation | None = None
+    """None until sandboxes are open, and if agents run with our rights."""
     reported_problems: set[Problem] = field(default_factory=set)
+    """Of all sections so far."""
     agents: dict[str, str] = field(default_factory=dict)
     """The suite in whose section each agent was checked, by `AgentUse.key`."""
     needed: set[str] = field(default_factory=set)
@@ -152,6 +161,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
 
 
 NO_CASE = "no-evaluation-file"
+"""The only error that leads to neither exit code 2 nor 3: there is no evaluation file yet."""
 
 
 def _empty_project(settings: Settings) -> Project:
@@ -354,6 +364,7 @@ def _start_problem(failure: AgentFailure, root: Path) -> Problem:
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+    """Checks of the base, writable folders, free space, and isolation."""
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())
@@ -417,6 +428,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Check:
 
 
 def _no_base(message: Wording, hint: str) -> Check:
+    """A warning, not an error: without a base the thresholds decide."""
     return Check("base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
@@ -424,7 +436,7 @@ def _workflows(state: _DoctorState) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables of agents in
     them."""
     settings = state.project.settings
-    steps = list(steps_of(isolation.top_of(settings.root)))
+    steps = list(steps_of(top_of(settings.root)))
     if not steps:
         problem = errors.note(
             "workflow-missing", "no workflow runs evalgate yet", hint="evalgate init"
@@ -454,8 +466,11 @@ class Check:
     """One check: its label, its result in words, or its problem."""
 
     label: str
+    """At most eleven characters, as its column is that wide."""
     text: str = ""
+    """Not shown beside a problem."""
     problem: Problem | None = None
+    """Its severity decides the mark and the exit code; None if all is well."""
     detail: str = ""
     """Lines to show with a problem."""
 
@@ -494,6 +509,7 @@ def _models(surroundings: Surroundings, use: AgentUse, state: _DoctorState) -> I
 
 
 def _model(model_names: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
+    """An error if variables are missing, else the check with `text`."""
     if not missing:
         return Check("model", f"{model_names}: {text}")
     reason, _, hint = variables.why_lacking(missing).partition("; ")
@@ -561,11 +577,14 @@ def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
 
 
 WORKFLOWS = ".github/workflows"
+"""From the top of the repository."""
 PLACEHOLDER = "OWNER"
 """The placeholder for the action's owner in our examples."""
 
 CREDENTIALS = variables.CLOUD_FILE
+"""The variable that names a file with credentials of Google Cloud."""
 _SIGN_IN_ACTION = f"{variables.CLOUD_LOGIN}@"
+"""The beginning of `uses` in a step that signs in to Google Cloud."""
 SIGN_IN_VARIABLES = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """The variables that this action sets for the later steps."""
 
@@ -573,6 +592,7 @@ VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOC
 """Variables that google-genai needs for Vertex AI, besides credentials."""
 
 _USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
+"""The action in a step's `uses`: any owner, the repository or its folder `gate`, any version."""
 
 
 @frozen_dataclass
@@ -580,8 +600,11 @@ class GateStep:
     """A step of a workflow that uses the action."""
 
     place: Place
+    """The line of its `uses`."""
     uses: str
+    """As it is written, with owner and version."""
     events: frozenset[str]
+    """The triggers of its workflow, without their filters."""
     inputs: Mapping[str, str]
     """Its `with`."""
     variables: frozenset[str]
@@ -621,6 +644,8 @@ def steps_of(top: Path) -> Iterator[GateStep | Problem]:
 
 
 def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
+    """The gate's steps in a parsed workflow, each with the checkout and the sign-in before it in
+    its job."""
     triggers = workflow.get("on", workflow.get(True))  # which YAML reads as true
     events = frozenset(
         str(trigger) for trigger in (triggers if isinstance(triggers, list | dict) else [triggers])
@@ -638,14 +663,12 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 continue
             permissions = job.get("permissions", workflow.get("permissions"))
             names = (key for level in (workflow, job, step) for key in _mapping(level.get("env")))
+            input_items = _mapping(step.get("with")).items()
             yield GateStep(
                 place=places("jobs", name, "steps", index, "uses"),
                 uses=uses,
                 events=events,
-                inputs={
-                    str(key): _value_text(setting)
-                    for key, setting in _mapping(step.get("with")).items()
-                },
+                inputs={str(key): _value_text(setting) for key, setting in input_items},
                 variables=frozenset((*sign_in_names, *map(str, names))),
                 permissions=permissions if isinstance(permissions, str | dict) else None,
                 checkout=checkout,
@@ -751,13 +774,16 @@ def _missing_names(names: Iterable[str], present_names: Collection[str]) -> list
 
 
 def _env(names: Sequence[str]) -> list[str]:
+    """Lines that give a step these variables from secrets; none if there are no names."""
     lines = [f"      {name}: {variables.secret(name)}" for name in names]
     return ["    env:", *lines] if names else []
 
 
 def _mapping(node: Any) -> Mapping[Any, Any]:
+    """The node, or an empty mapping if it is anything else."""
     return node if isinstance(node, dict) else {}
 
 
 def _value_text(node: Any) -> str:
+    """A value as an action gets it: YAML's booleans are in lower case."""
     return str(node).lower() if isinstance(node, bool) else str(node)

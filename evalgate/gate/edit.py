@@ -78,9 +78,12 @@ def changed(
 
 
 CALLS = frozenset({"tool_trajectory_avg_score"})
+"""The criteria that compare tool calls with those that a case expects."""
 ANSWER = frozenset({"response_match_score", "final_response_match_v2"})
-"""The criteria that compare with expectations of a case; other criteria have none in its file."""
+"""The criteria that compare the answer with the one that a case expects. Other criteria have no
+expectations in its file."""
 REDACTED = "***"
+"""What stands in results for a secret: a text with it cannot be an expectation."""
 
 
 class CaseUnchanged(Exception):  # noqa: N818 - an answer, no error
@@ -92,6 +95,7 @@ class TurnEdit:
     """The new expectations of one turn."""
 
     turn: Turn
+    """What the case expects in it, and what the agent did."""
     answer: str | None
     """None: it stays as it is."""
     edits_calls: bool
@@ -103,10 +107,13 @@ class Proposal:
     """The changes of one case."""
 
     stored_case: StoredCase
+    """The result to accept."""
     root: Path
+    """The folder to which the name of the case's file is relative."""
     version: str
     """The version of the case that was viewed."""
     changes: tuple[TurnEdit, ...]
+    """Of the turns that change, in order."""
 
 
 def propose(
@@ -172,6 +179,7 @@ def apply(proposal: Proposal) -> tuple[Source, str]:
     key = proposal.stored_case.key
 
     def change_text(text: str) -> str:
+        """The file's text with the changes of all turns. Raises ConfigError."""
         for change in proposal.changes:
             text = expectations.change(
                 text,
@@ -248,6 +256,8 @@ def _agent_turns(
 
 
 def _turn_edit(turn: Turn, *, edits_calls: bool, edits_answer: bool) -> TurnEdit:
+    """The edit of a turn; calls and answers that are equal stay. Raises CaseUnchanged without an
+    answer."""
     answer = turn.actual_answer if edits_answer else None
     if edits_answer and answer is None and turn.expected_answer is not None:
         raise CaseUnchanged(f"the agent gave no answer in turn {turn.number}")

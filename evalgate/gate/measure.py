@@ -38,6 +38,7 @@ from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
 from evalgate.github import events
+from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -84,13 +85,17 @@ class GateSession:
     """A run of the gate without its agents, which `measure` opens."""
 
     project: Project
+    """Head's, with the suites of all parts."""
     rules: Rules
     """For the suites of this part of the plan."""
     base: Base | None
     """That of the comparison."""
     judges: JudgeEnvironment
+    """The variables that judges get, and the names of their keys."""
     history: History
+    """Of runs of the base branch."""
     earlier: EarlierRuns
+    """Results that may replace trials of this run."""
     journals: Sequence[Journal]
     """Head's, and the base's if it is measured."""
     write_files: FileWriter | None
@@ -139,25 +144,27 @@ def open_gate_session(
         project.settings,
         rule_base,
         context,
-        part=run_parts.find_part(rules.settings, rules.suites),
+        part=run_parts.find_part(rules.settings, rules.suites) if rules.settings.shard else None,
         notices=key_notices,
     )
     with contextlib.ExitStack() as stack:
         redact_text = redact.redactor_of_files({**context.environ, **judges.environ})
-        earlier = gate_store.open_earlier_runs(rules, base, context, history)
+        earlier_runs = gate_store.open_earlier_runs(rules, base, context, history)
+        earlier = stack.enter_context(earlier_runs)
         # results are stored as they arrive: head's, and the base's if it is measured
         names = gate_store.JOURNALS[: 1 if base is None or base.problem else 2]
+        journals = [
+            stack.enter_context(_journal(name, rules.settings, context, redact_text))
+            for name in names
+        ]
         yield GateSession(
             project=project,
             rules=rules,
             base=base,
             judges=replace(judges, keys=keys),
             history=history,
-            earlier=stack.enter_context(earlier),
-            journals=[
-                stack.enter_context(_journal(name, rules.settings, context, redact_text))
-                for name in names
-            ],
+            earlier=earlier,
+            journals=journals,
             write_files=_writer(project.settings, context, redact_text),
         )
 
@@ -250,7 +257,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     trees = session.earlier.trees
     settings = rules.settings
     checkouts = list(_checkouts(session))
-    limiters = judges.limiters_of(settings)
+    limiters = rate_limit.limiters_for(judges.defaults_of(settings), rate_limit.Clock())
     with contextlib.ExitStack() as stack:
         panel_context = judges.open_panel(
             settings,
@@ -288,21 +295,18 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             strays=runner_session.strays,
         )
         for number, checkout in enumerate(checkouts):
+            # the base reads head's tree if it has none of its own
+            tree = trees[HEAD if number == HEAD else -1]
+            side_inputs = _inputs(
+                session, context, checkout, pools[number], watches=watches, tree=tree
+            )
             side = Side(
                 runner_session,
                 checkout,
                 agents=pools[number],
                 criteria=criteria_by_suite,
                 journal=session.journals[number],
-                inputs=_inputs(
-                    session,
-                    context,
-                    checkout,
-                    pools[number],
-                    watches=watches,
-                    # the base reads head's tree if it has none of its own
-                    tree=trees[HEAD if number == HEAD else -1],
-                ),
+                inputs=side_inputs,
                 shared=() if number == HEAD else session.earlier.unchanged,
             )
             runner_session.sides.append(side)
@@ -322,6 +326,7 @@ def _begin_watches(
     each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
 
     def begin(top: Path, copy: Path) -> None:
+        """Watch `copy`: the checkout at `top`, or a copy of it."""
         for tree in trees:
             if tree.top == top:
                 watch = Watch(copy, {*tree.apart, *tree.environments})
@@ -376,17 +381,19 @@ def _inputs(
 ) -> SideInputs:
     """The inputs and environment of the agents in a checkout."""
     settings = session.rules.settings
+    variables = AgentVariables.of(settings, context, session.judges.keys)
+    environment_of = partial(
+        runner_inputs.environment_of,
+        settings=settings.model_copy(update={"isolate": context.opening.isolate}),
+        environment=variables.environment(),
+        tools=toolbox.fingerprint(settings, checkout.root),
+        key=context.store_key,
+    )
     return SideInputs(
         tree=tree,
         uses={suite.agent.key: suite.agent for suite in checkout.suites},
         agents=agents,
-        environment_of=partial(
-            runner_inputs.environment_of,
-            settings=settings.model_copy(update={"isolate": context.opening.isolate}),
-            environment=AgentVariables.of(settings, context, session.judges.keys).environment(),
-            tools=toolbox.fingerprint(settings, checkout.root),
-            key=context.store_key,
-        ),
+        environment_of=environment_of,
         watches=lambda: watches[tree.top],
         depends_on=settings.depends_on,
         trusts_workers=context.is_attended,
@@ -402,15 +409,16 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
     project = session.project
     yield Checkout(root=root, suites=suites, commit=project.commit, dirty=project.dirty, part=part)
     if base is not None and session.is_paired:
+        repeats = None
+        if base.stored is not None and base.root is None:
+            repeats = min(base.stored.run.repeats, session.rules.settings.runs)
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
             part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
-            repeats=min(base.stored.run.repeats, session.rules.settings.runs)
-            if base.stored is not None and base.root is None
-            else None,
+            repeats=repeats,
             stored_agents=baseline_base.stored_agents(base, project.suites),
         )
 
@@ -463,6 +471,7 @@ def open_isolation(
     ]
 
     def is_hidden(path: str) -> bool:
+        """True if agents do not get a path, because it shows how they are judged."""
         return not settings.needs_evaluation_files and (
             path in hidden_paths or discovery_agents.holds_expectations(path)
         )
@@ -496,6 +505,8 @@ def _criteria(
     judge = None if settings.skip_judged else panel
 
     def services(use: CriterionUse, agents: Sequence[Agent | None]) -> CriterionServices:
+        """The judge for a criterion, and the processes that may run its code; notes a stray
+        metric."""
         head = agents[HEAD]
         base = agents[BASE] if side_count > 1 else None
         room = next(iter(agents[side_count:]), None) if use.is_code_edited else base
@@ -562,24 +573,33 @@ class _Measuring:
     other parts; `cause`: the part of the change that may have made the base's agent fail."""
 
     def __init__(self, session: GateSession, runner_session: Session, context: Context) -> None:
+        """`_base` is the base to compare with, `_measured_base` the same if it is measured at
+        all."""
         self._gate = session
         self._session = runner_session
         self._is_attended = context.is_attended
-        # at a terminal without a base, failures are not rerun
         self._is_rerun = (
             session.base is not None or not context.is_attended or session.rules.settings.confirm
         )
+        """False at a terminal without a base: failures are not rerun there."""
         self._is_of_change = context.trigger.is_pull_request
+        """The run is for a pull request: stray metrics are reported without a base, too."""
         self._rules = session.rules
         self._base = session.base
         self._measured_base = session.base if session.is_paired else None
         self._planned = session.rules.part.plan if session.rules.part else session.rules.suites
         self._unpaired: Mapping[CaseKey, CaseStatus] = {}
+        """Cases that the base's stored results do not have, or have with another content."""
         self._cause: Wording = ""
         self._others = 0
+        """Agents that this pull request's earlier runs measured, at most MOST_AGENTS."""
         self._probed = frozenset[str]()
-        self._late = frozenset[str]()  # the base's first runs of these suites are not head's pairs
-        self._is_settled = False  # no rerun could change the verdict
+        """Suites that are shared since the probe, as their agent has read nothing of the change
+        yet."""
+        self._late = frozenset[str]()
+        """Suites whose first runs on the base came later than head's, and are not their pairs."""
+        self._is_settled = False
+        """True once no rerun could change the verdict."""
 
     def carry_out(self) -> Measurement:
         """The first runs, then the reruns that the purse requests."""
@@ -669,7 +689,8 @@ class _Measuring:
                 side.shared |= {suite.key}
             elif suite.key in side.shared & self._probed:
                 self._late |= {suite.key}
-        self._session.part_suites(self._late)
+        if self._late:
+            self._session.part_suites(self._late)
 
     def _probe(self) -> None:
         """Run a case of each agent of which no earlier run knows what it reads. If it reads nothing
@@ -757,6 +778,7 @@ class _Measuring:
             # new cases, deleted cases, and cases that stored results cannot be compared with
             unpaired = baseline_base.unpaired(base, rules.suites, plan=self._planned)
             unpaired |= self._unpaired if base.root is None else {}
+        books = [book.divided(2**self._others) for book in rules.books]
         return [
             Sides(
                 head=book.applied(head_run),
@@ -767,10 +789,11 @@ class _Measuring:
                 unchanged=shared,
                 is_together=is_together,
             )
-            for book in (book.divided(2**self._others) for book in rules.books)
+            for book in books
         ]
 
     def _comparisons(self, all_sides: Sequence[Sides]) -> Sequence[Comparison | None]:
+        """By each rule book; None without a base, without cases if the base is not measured."""
         base = self._base
         if base is None:
             return (None,) * len(all_sides)
@@ -840,6 +863,7 @@ class _Measuring:
         return session.run(side, trials)
 
     def _origin(self, base: Base) -> BaseOrigin:
+        """The base's origin, with the numbers of its reused and its new trials."""
         side = self._session.sides[BASE]
         keys = {key for key in side.results if key.is_first}
         reused = keys & side.reused.keys()
@@ -848,11 +872,12 @@ class _Measuring:
         trial_count = sum(key.suite not in side.shared for key in keys)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == trial_count else BaseSource.MIXED
+        cause_notes = [Sentence("base_cause", self._cause)] if self._cause else []
         return replace(
             origin,
             source=source,
             measured_at=origin.measured_at or (side.reused_since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else trial_count - len(reused),
-            notes=(*origin.notes, *([Sentence("base_cause", self._cause)] if self._cause else [])),
+            notes=(*origin.notes, *cause_notes),
         )

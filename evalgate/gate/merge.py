@@ -24,6 +24,7 @@ from . import decision, store
 from .measure import Measurement
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
+"""The hint if git does not have the base's commit, as in a job without a checkout."""
 
 
 def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
@@ -44,13 +45,14 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     if bases and head.comparison is not None:
         base = run_parts.join(bases).with_run(workflow_run=context.workflow_run)
     base_run = None if base is None else base.run
+    comparisons = [
+        head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
+        for book in rules.books
+    ]
     measurement = Measurement(
         head=head.run,
         base=base_run,
-        comparisons=[
-            head.comparison and failures.again(head.comparison, head.run, base_run, book=book)
-            for book in rules.books
-        ],
+        comparisons=comparisons,
         problems=(
             *settings.problems,
             *rules.problems,

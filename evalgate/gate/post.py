@@ -32,11 +32,13 @@ NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs without measurements."""
 
 MOST_PROBLEMS = 1_000
+"""Of those that an unverified artifact lists; the others are left out."""
 
 UNVERIFIED_NOTE = (
     "These results come from a run of the pull request's own code and workflow, without secrets. They are "
     "unverified: produced by the pull request's own workflow."
 )
+"""At the top of the summary and the comment for a fork's pull request."""
 
 
 @frozen_dataclass
@@ -48,6 +50,7 @@ class PostOutcome:
     reason: str = ""
     """Why nothing was posted."""
     problems: tuple[Problem, ...] = ()
+    """One for each post that failed."""
     summary: str = ""
     """For the job's summary."""
     has_failed: bool = False

@@ -72,7 +72,8 @@ def require_sound(project: Project, *, strict: bool) -> Project:
 
     Raises ConfigError with every problem if one concerns the whole run, if no sound file is left,
     or if `strict` requires it."""
-    codes = {problem.code for problem in project.broken().values()}
+    broken_files = project.broken()
+    codes = {problem.code for problem in broken_files.values()}
     if (
         project.fatal()
         # or the user named only evaluations that are never run
@@ -80,7 +81,7 @@ def require_sound(project: Project, *, strict: bool) -> Project:
         or (strict and project.stops(strict=True))
     ):
         raise ConfigError.collected(project.problems)
-    return project.set_apart()
+    return project.set_apart() if broken_files else project
 
 
 def key_notes(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PLAIN_EVERY_S = 15.0
+"""The pause between two lines about the state."""
 BAR_FROM = 100
 """Terminals with fewer columns need the room for words."""
 ENOUGH_S = 2.0
@@ -32,14 +33,23 @@ class _ProgressWatcher(Watcher):
     """Counts trials, with their scores and their rate, for a watcher that shows them."""
 
     def __init__(self) -> None:
+        """The lock is for `trial_done`, which many threads call."""
         self._lock = threading.Lock()
         self._total = self._done = 0
+        """Trials that were announced, and trials that ended."""
         self._kinds: Counter[VerdictKind] = Counter()
+        """Of head's trials."""
         self._failures: Counter[str] = Counter()
+        """Of both sides, by message: each message is shown once."""
         self._reason = ""
+        """Of reruns; empty for the first runs."""
         self._agents_usd = self._judges_usd = 0.0
+        """In dollars: a sum over trials, and the highest sum that the judges reported."""
         self._run = 0
+        """Trials that ended and came from no journal: only they show the rate."""
         self._started = self._counted_from = time.monotonic()
+        """Monotonic; the second one becomes the start of the first trial, after all
+        installation."""
 
     def begin(self, *, trials: int, reason: str = "") -> None:
         """See Watcher. Trials are counted anew, except for the next round of the same reruns."""
@@ -91,6 +101,7 @@ class _ProgressWatcher(Watcher):
         """Show a trial. `new_failure`: the failure of its agent, at its first occurrence."""
 
     def _state(self, first_text: str) -> str:
+        """One line, after `first_text`: verdicts, rate, cost, and failures of the agent."""
         failures = sum(self._failures.values())
         kinds = (
             f"{self._kinds[kind]:,} {kind.value.replace('_', ' ')}"
@@ -143,14 +154,18 @@ class PlainWatcher(_ProgressWatcher):
         self._stream = stream
         self._every_s = every_s
         self._last_line_at = 0.0
+        """Monotonic, as all times here."""
         self._first_started_at = time.monotonic() if times else None
+        """None if the time until the first trial's end is not shown, or was shown."""
 
     def _show_beginning(self, *, is_repeated: bool) -> None:
+        """A line, unless the same reruns go on; the next line is due after the usual pause."""
         self._last_line_at = time.monotonic()
         if not is_repeated:
             self.say(self._reason or f"running {words.counted(self._total, 'trial')}")
 
     def _show_trial(self, new_failure: str, *, is_known: bool) -> None:
+        """A line for a new failure, and one for the state if that is due."""
         moment = time.monotonic()
         if self._first_started_at is not None and not is_known:
             self.say(f"time: first trial after {moment - self._first_started_at:.1f} s")
@@ -176,6 +191,7 @@ class PlainWatcher(_ProgressWatcher):
             self._say_state()
 
     def _say_state(self) -> None:
+        """A line with the number of ended trials, the time, and the rest of the state."""
         noun = " reruns" if self._reason else ""
         seconds = words.seconds(time.monotonic() - self._started)
         self.say(self._state(f"{self._done}/{self._total}{noun} in {seconds}"))
@@ -185,7 +201,8 @@ class LiveWatcher(_ProgressWatcher):
     """A progress bar with scores, rate, cost and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:
-        # it takes a twentieth of a second to load, and a log does not need it
+        """Imports rich only here: it takes a twentieth of a second to load, and a log does not need
+        it."""
         from rich import progress  # noqa: PLC0415 - as said above
         from rich.console import Console  # noqa: PLC0415 - as said above
         from rich.table import Column  # noqa: PLC0415 - as said above
@@ -203,14 +220,17 @@ class LiveWatcher(_ProgressWatcher):
             expand=True,
         )
         self._task: TaskID | None = None
+        """The bar; None before the first trials."""
 
     def _show_beginning(self, *, is_repeated: bool) -> None:  # noqa: ARG002 - of lines
+        """Replace the bar by one that counts the new trials, too."""
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._progress.start()
         self._task = self._progress.add_task(self._reason, total=self._total, completed=self._done)
 
     def _show_trial(self, new_failure: str, *, is_known: bool) -> None:  # noqa: ARG002 - of lines
+        """Move the bar; a failure is only counted, as there is no room for its message."""
         if self._task is not None:
             description = self._state(self._reason)
             self._progress.update(self._task, advance=1, description=description)

@@ -55,20 +55,30 @@ from evalgate.results.history import History
 from evalgate.results.journal import VERSION, Journal
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
-from evalgate.system import git, isolation
+from evalgate.system import git
+from evalgate.system.files import top_of
 from evalgate.system.inputs import Snapshot
 from evalgate.text import words
 from evalgate.values import Environ, Log, frozen_dataclass
 
 FOLDER = "store"
+"""Below the cache; each gate has a folder in it."""
 MOST_RUNS = 12
+"""The newest runs that a store keeps; the journals of both sides of a run begin with its time."""
 MOST_BYTES = 500_000_000
+"""Of the packed journals in a store; the newest run stays, whatever its size."""
 WITNESSED = ".jwt"
+"""The suffix of the file beside a journal with its witness's token."""
 MOST_TOKEN_BYTES = 16_384
+"""Of that file: GitHub's tokens have about 2 KB."""
 STAMP_LENGTH = len("20260102T030405Z")
+"""Characters of the time at the beginning of a journal's name."""
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+"""The time at which the run began, a random number, and the keyed hash of the file's bytes."""
 HEAD = 0
+"""The side of the change, as an index of sides, journals and sandboxes."""
 BASE = 1
+"""The base's index; a run that does not measure the base has no such side."""
 JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 """The journals of head and of the base, in the output folder."""
 
@@ -78,6 +88,7 @@ class Store:
     """A folder of journals, for the runs of one pull request, branch or checkout."""
 
     folder: Path
+    """Created with its first journal."""
     scopes: Sequence[str]
     """The pull requests, branches or folders whose journals count: that of this run, then
     others."""
@@ -130,6 +141,7 @@ class Store:
             draft.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
+        """Remove the oldest journals beyond MOST_RUNS and MOST_BYTES, with their tokens."""
         size = 0
         stamps = set[str]()
         for name in sorted(self._names(), reverse=True):
@@ -142,12 +154,14 @@ class Store:
                 path.with_suffix(WITNESSED).unlink(missing_ok=True)
 
     def _names(self) -> list[str]:
+        """The names of the journals in any order; none if the folder does not exist."""
         try:
             return [path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
         except FileNotFoundError:
             return []
 
     def _open_journal(self, name: str, scratch: Path, *, say: Log) -> Journal | None:
+        """The journal, unpacked below `scratch`; None if it is not trusted or cannot be read."""
         path = self.folder / name
         unpacked_path = scratch / f"{secrets.token_hex(8)}.jsonl"
         try:
@@ -175,6 +189,8 @@ class Store:
         return journal
 
     def _mac(self, packed: bytes) -> str:
+        """The keyed hash of a packed journal, in hex. Anybody can compute it if the key is empty:
+        then a witness decides."""
         return hmac.new(self.key, packed, "sha256").hexdigest()
 
 
@@ -183,6 +199,7 @@ class EarlierSide:
     """The measurements of one side of an earlier run."""
 
     journal: Journal
+    """Its first line has the scope, the side and the time of the run."""
     oldest: datetime
     """The earliest time of trials that count."""
     is_continued: bool = False
@@ -331,7 +348,7 @@ def open_earlier_runs(
     """The reusable results of earlier runs. A run of the base branch, which later runs will use,
     reuses nothing; results from before the last change of the provider's model do not count."""
     settings = rules.settings
-    top_folders = (isolation.top_of(settings.root), base and base.top)
+    top_folders = (top_of(settings.root), base and base.top)
     trees = tuple(_tree(top, settings, context) for top in top_folders if top)
     store = _store(rules, context)
     drift_time = history.drifted_at(base_history.past)
@@ -443,6 +460,7 @@ def _leftovers(
 
 
 def _not_continued(path: Path, reason: str, settings: Settings) -> ConfigError:
+    """The error for a journal that `--resume` must not use, as a change could contain it."""
     return ConfigError(
         f"{reason}, so --resume does not continue from it",
         place=Place(os.path.relpath(path, settings.root)),
@@ -457,6 +475,7 @@ def _tree(top: Path, settings: Settings, context: Context) -> Snapshot:
     folders = (settings.output, settings.baseline_folder, settings.cache, kept.FOLDER)
 
     def is_committed(path: Path) -> bool:
+        """True if git has the file; always true for a base's checkout, which has no other files."""
         return (
             not root.is_relative_to(top)
             or git.first_committed([path], root, context.environ) is not None

@@ -54,6 +54,7 @@ from . import decision, prepare
 from .measure import Measurement
 
 NOTHING = StoredOutcomes({}, {})
+"""The outcomes of no run, for a merge of none."""
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -123,6 +124,7 @@ def compare_stored(
 def _publish(
     settings: Settings, context: Context, head_results: Stored, base_results: Stored | None
 ) -> Report:
+    """Decide on stored results, and write and show the reports; results.json stays unchanged."""
     measurement, rules = _stored_measurement(settings, context, head_results, base_results)
     report = decision.decide(measurement, rules, context)
     report = decision.publish(report, measurement, rules, context)
@@ -243,6 +245,8 @@ def _base_to_compare(
     )
 
     def trial(graded_trial: GradedTrial, changes: Mapping[tuple[str, str], Wording]) -> GradedTrial:
+        """The trial under head's name of its file; a reason replaces each grade that `changes`
+        names."""
         key = graded_trial.key.renamed(names)
         grades = {
             name: not_evaluated(
@@ -254,15 +258,16 @@ def _base_to_compare(
         }
         return replace(graded_trial, key=key, grades=grades)
 
+    case_fingerprints = {
+        (names.get(suite, suite), case): fingerprint
+        for (suite, case), fingerprint in run.fingerprints.items()
+    }
     base = base.with_run(
         suites=tuple(project.suites.values()),
         trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
         confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
         transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
-        fingerprints={
-            (names.get(suite, suite), case): fingerprint
-            for (suite, case), fingerprint in run.fingerprints.items()
-        },
+        fingerprints=case_fingerprints,
     )
     return base.run, list(notes)
 
@@ -304,6 +309,7 @@ def _inputs(run: Run, suite: Suite) -> str:
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:
+    """A fingerprint of the criterion's options, whichever version of evalgate scored it."""
     return fingerprints.of_criterion(use, version="", deviations=stored.deviations)
 
 
@@ -315,6 +321,7 @@ class StoredCase(CaseView):
     """The newest results of one case."""
 
     stored: Stored
+    """The results that it is from."""
     is_of_change: bool
     """True if the base passed the case, did not have it, or has no known result of it."""
 
@@ -383,23 +390,21 @@ def _reported_cases(
     for key, stored_case in stored_cases.items():
         if case := reported_cases.get(key):
             keys = {trial.key for trial in stored_case.trials}
-            head = stored_case.head
-            yield (
-                key,
-                StoredCase(
-                    stored=stored_case.stored,
-                    is_of_change=stored_case.is_of_change,
-                    head=CaseSide(
-                        run=head.run,
-                        trials=tuple(trial for trial in case.trials if trial.key in keys),
-                        confirmations=head.confirmations,
-                    ),
-                    suite=case.suite,
-                    eval_case=case.eval_case,
-                    verdict=case.verdict,
-                    label=case.label,
-                ),
+            head = CaseSide(
+                run=stored_case.head.run,
+                trials=tuple(trial for trial in case.trials if trial.key in keys),
+                confirmations=stored_case.head.confirmations,
             )
+            reported_case = StoredCase(
+                stored=stored_case.stored,
+                is_of_change=stored_case.is_of_change,
+                head=head,
+                suite=case.suite,
+                eval_case=case.eval_case,
+                verdict=case.verdict,
+                label=case.label,
+            )
+            yield key, reported_case
         elif problem := problems.get(key[0]):
             verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
@@ -447,6 +452,8 @@ def _run_suites(settings: Settings) -> tuple[Suite, ...]:
 
 
 def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+    """The suites as they ran, each with its cases that have results, all in their newest
+    version."""
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
     cases = cases_of(reversed(suites.values()))  # the newest counts
     by_file = grouped((key[0], cases[key]) for key in stored_cases)

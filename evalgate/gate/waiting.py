@@ -20,8 +20,11 @@ from evalgate.text import words
 from evalgate.values import digest_of, frozen_dataclass
 
 FOLDER = f"{kept.FOLDER}/proposals"
+"""Below the root: a JSON file for each change."""
 ENDINGS = (".json", ".yaml", ".yml")
+"""Of files that a change may edit."""
 _NO_NEWLINE = "\\ No newline at end of file\n"
+"""As git writes it after a last line without an end."""
 
 
 @frozen_dataclass
@@ -47,6 +50,7 @@ class WaitingChange:
 
 
 _CHANGE = TypeAdapter(WaitingChange)
+"""Reads and writes a change as JSON."""
 
 
 def difference(old: str, new: str | None, file: str) -> str:
@@ -137,6 +141,7 @@ def drop(root: Path, change: WaitingChange) -> None:
 
 
 def _path(root: Path, change: WaitingChange) -> Path:
+    """The file of a change; named by a digest, since a name may contain anything."""
     return root / FOLDER / f"{digest_of(change.name, 16)}.json"
 
 

@@ -15,10 +15,13 @@ from . import client as github_client
 from .client import Artifact, ArtifactPage, Client, GitHubFailed, GitHubFault
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
+"""Of an archive, as GitHub reports it and as it is downloaded."""
 MOST_FILE_BYTES = 64 * 1024 * 1024
+"""Of one file, unpacked: the sizes that an archive names are not trusted."""
 MOST_BYTES = 128 * 1024 * 1024
-"""Of an archive, and unpacked of one file and of all files together."""
+"""Of all extracted files together, unpacked."""
 MOST_ENTRIES = 2_000
+"""Of an archive: zipfile reads the whole directory before it returns one entry."""
 _DIRECTORY_END = b"PK\x05\x06"
 """The beginning of a zip's last record, which has the number of entries and the size of their
 directory from byte 10 on."""
@@ -34,7 +37,9 @@ _UNREADABLE = (
     RuntimeError,  # zipfile raises it for encrypted entries
     NotImplementedError,  # and for unsupported ones
 )
+"""What zipfile raises for damaged or forged archives."""
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""The compression methods that actions/upload-artifact uses; all others are refused."""
 
 
 def list_of_run(client: Client, run_id: int, *, name: str) -> list[Artifact]:
@@ -110,4 +115,5 @@ def _check_count(archive: bytes) -> None:
 
 
 def _unusable(reason: str, kind: GitHubFault = GitHubFault.MALFORMED) -> GitHubFailed:
+    """The error for an archive whose content is refused; `reason` ends its message."""
     return GitHubFailed(kind, f"the artifact's archive is not used: {reason}")

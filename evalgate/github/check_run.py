@@ -15,23 +15,36 @@ from . import client as github_client
 from .client import CheckRun, Client, GitHubFailed, GitHubFault
 
 NAME = "evalgate"
+"""The name of the check run; a gate with a name appends its own. Branch protection requires it."""
 MOST_BYTES = 65_535
+"""GitHub's limit for `summary` and for `text`, counted in bytes of UTF-8 to be safe."""
 BATCH = 50
+"""GitHub's limit of annotations per request."""
 MOST_ANNOTATIONS = 500
+"""Ours, of ten requests: the least important ones are left out."""
 _LEVELS = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
+"""GitHub's `annotation_level` by severity; a remark is an error or a warning."""
 _LONGEST_TITLE = 255
+"""In characters: of a check run and of an annotation."""
 _CUT_NOTE = "\n\n_The rest was left out because of GitHub's size limit: see the job summary._"
-_LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB, which is too long beside a line
+"""The end of a text that was cut. ASCII, since its length is subtracted from a number of bytes."""
+_LONGEST_MESSAGE_BYTES = 8 * 1024
+"""Of an annotation, in UTF-8: GitHub takes 64 KB, which is too long beside a line."""
 
 
 class Conclusion(enum.StrEnum):
     """The conclusion of a check run, by the verdict and the policy."""
 
     SUCCESS = "success"
+    """A pass by rules that the change does not relax."""
     FAILURE = "failure"
-    NEUTRAL = "neutral"  # inconclusive; does not block a required check
-    ACTION_REQUIRED = "action_required"  # not measured, and a person has to act
-    CANCELLED = "cancelled"  # a person, or a newer push, ended the run
+    """A verdict that blocks, or a run that broke off; blocks a required check."""
+    NEUTRAL = "neutral"
+    """A result that does not block, not even a required check."""
+    ACTION_REQUIRED = "action_required"
+    """Not measured, and a person has to act."""
+    CANCELLED = "cancelled"
+    """A person, or a newer push, ended the run."""
 
 
 @frozen_dataclass
@@ -39,6 +52,7 @@ class Output:
     """The content of a check run."""
 
     title: str
+    """Plain text; it is cut to 255 characters when it is sent."""
     summary: str
     """Markdown."""
     text: str = ""
@@ -107,15 +121,18 @@ def fit(text: str, *, most_bytes: int = MOST_BYTES, note: str = _CUT_NOTE) -> st
 
 
 def _update(client: Client, check: CheckRun, body: Json) -> None:
+    """Change the check run; what `body` lacks stays as it is. Raises GitHubFailed."""
     client.call(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
 
 
 def _output_json(output: Output) -> JsonObject:
+    """GitHub's `output` within its limits; `text` is left out if it is empty."""
     document = {"title": plain.label(output.title, _LONGEST_TITLE), "summary": fit(output.summary)}
     return {**document, "text": fit(output.text)} if output.text else document
 
 
 def _row(remark: Remark) -> JsonObject:
+    """GitHub's annotation for a remark; one without a known line is shown at line 1."""
     row: JsonObject = {
         "path": remark.file,
         "start_line": remark.line or 1,
@@ -128,4 +145,5 @@ def _row(remark: Remark) -> JsonObject:
 
 
 def _timestamp() -> str:
+    """The current time as the API expects it: ISO 8601 in UTC, without fractions of a second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

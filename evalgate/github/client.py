@@ -29,24 +29,40 @@ from evalgate.text import plain, words
 from evalgate.values import Environ, Json, elements, member
 
 API_VERSION = "2022-11-28"
+"""The version of the REST API that every request asks for, by a header."""
 MOST_TRIES = 5
-MOST_ANSWER_BYTES = 32 * 1024 * 1024  # a page of a hundred full comments is 26 MB at worst
+"""Of one request, the first one included."""
+MOST_ANSWER_BYTES = 32 * 1024 * 1024
+"""Of a JSON answer: a page of a hundred full comments is 26 MB at worst."""
 MOST_PAGES = 100
+"""Of one list; a longer one raises TOO_LARGE, as a part of it could mislead."""
 PAGE_SIZE = 100
+"""GitHub's limit of elements per page."""
 SECONDARY_WAIT_S = 60.0
 """GitHub's advice for a secondary limit without a time: at least a minute."""
 _SECONDARY_SIGNS = (b"secondary rate limit", b"abuse detection", b"submitted too quickly")
+"""Words, in lower case, of answers that report a secondary limit without any header for it."""
 _LIMIT_STATUSES = frozenset({403, 422, 429})
+"""Statuses of rate limits; 403 and 422 have other meanings, too."""
 _SERVER_FAILURES = frozenset({500, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
 _DOWNLOAD_S = 300.0
+"""The time of one download with all its tries, in place of `timeout_s`."""
 _LONGEST_BACKOFF_S = 20.0
+"""The longest pause before another try if the answer asks for none."""
 _TEMPORARY_FAULTS = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
+"""Faults of the connection after which the same request may succeed."""
 _MESSAGE_WIDTH = 300
+"""Characters of GitHub's own messages that an error quotes."""
 _REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]+/(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
+"""`owner/name`; neither is `.` or `..`, which would lead to another path of the API."""
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+"""Printable ASCII without spaces: everything that can be in a header."""
 
 Reply = TypeVar("Reply", bound=BaseModel)
+"""The shape of the JSON object that a call returns."""
 Parsed = TypeVar("Parsed")
+"""What the parser of an answer returns."""
 
 
 # --- the calls ------------------------------------------------------------------------------------
@@ -57,6 +73,7 @@ class Endpoint:
     """One call."""
 
     method: str
+    """A POST that may have been carried out is not repeated, except for a check run."""
     path: str
     """With places for the values of a call, such as `{owner}`."""
     doing: str
@@ -66,15 +83,21 @@ class Endpoint:
 
 
 _REPO = "/repos/{owner}/{repo}"
+"""Its places are filled from the client's repository."""
 _COMMENTS = f"{_REPO}/issues/{{issue_number}}/comments"
+"""Of a pull request, which is an issue here: the conversation, without comments on lines."""
 _COMMENT = f"{_REPO}/issues/comments/{{comment_id}}"
+"""One comment, whatever issue it belongs to."""
 _CHECKS = f"{_REPO}/check-runs"
 
 
 LIST_COMMENTS = Endpoint(
     "GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write"
 )
+"""Reading needs less, but whoever reads the comments writes one next."""
 CREATE_COMMENT = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
+"""Never repeated by itself: `comment.post` reads the comments again, to find one that was
+created."""
 UPDATE_COMMENT = Endpoint(
     "PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write"
 )
@@ -82,21 +105,25 @@ DELETE_COMMENT = Endpoint(
     "DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write"
 )
 CREATE_CHECK = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
+"""Repeated after any temporary failure: the newest check run of a name counts."""
 UPDATE_CHECK = Endpoint(
     "PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write"
 )
+"""Also completes it; annotations are added to those of earlier requests."""
 LIST_RUN_ARTIFACTS = Endpoint(
     "GET",
     f"{_REPO}/actions/runs/{{run_id}}/artifacts",
     "list the artifacts of a workflow run",
     "actions: read",
 )
+"""Several artifacts may have one name: each attempt of the run uploads its own."""
 DOWNLOAD_ARTIFACT = Endpoint(
     "GET",
     f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}",
     "download an artifact",
     "actions: read",
 )
+"""Answers with a redirect to a signed address on another host."""
 FETCH_PULL = Endpoint(
     "GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read"
 )
@@ -106,16 +133,20 @@ LIST_PULL_COMMITS = Endpoint(
     "read the commits of the pull request",
     "pull-requests: read",
 )
+"""GitHub lists 250 commits at most."""
 LIST_PULLS = Endpoint(
     "GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read"
 )
+"""Its query filters by `state` and by `head`, which is `owner:branch`."""
 LIST_COMMIT_PULLS = Endpoint(
     "GET",
     f"{_REPO}/commits/{{commit_sha}}/pulls",
     "look for the pull request of a commit",
     "pull-requests: read",
 )
+"""Of this repository's commits: for a fork's commit the answer may be empty, or a 422."""
 FETCH_USER = Endpoint("GET", "/user", "find out whose token this is", "read:user")
+"""An app's token, such as the job's own, must not ask this."""
 
 
 # --- the parts of answers that are read
@@ -123,6 +154,8 @@ FETCH_USER = Endpoint("GET", "/user", "find out whose token this is", "read:user
 
 
 class _Reply(BaseModel):
+    """Reads the fields that are named here, whatever else GitHub sends."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
@@ -132,13 +165,16 @@ class User(_Reply):
     login: str
     """Of a bot, it ends in `[bot]`."""
     type: str = ""
+    """`Bot` for an app."""
 
 
 class Comment(_Reply):
     """A comment on an issue or a pull request."""
 
     id: int
+    """Lower for an older comment."""
     body: str | None = None
+    """Markdown, as it was posted."""
     user: User | None = None
     """None for a deleted account."""
 
@@ -147,15 +183,20 @@ class CheckRun(_Reply):
     """A check run."""
 
     id: int
+    """Needed to update it."""
 
 
 class Artifact(_Reply):
     """An artifact of a workflow run."""
 
     id: int
+    """Needed to download it."""
     name: str
+    """Not unique: each attempt of a run may have an artifact of the same name."""
     size_in_bytes: int
+    """Of its zip, as GitHub reports it before the download."""
     expired: bool
+    """True if only the entry is left, without content."""
     created_at: str | None = None
     """ISO 8601."""
     digest: str | None = None
@@ -168,13 +209,16 @@ class ArtifactPage(_Reply):
     """Artifacts of a workflow run."""
 
     artifacts: list[Artifact]
+    """At most PAGE_SIZE; further pages are not read."""
 
 
 class PullSide(_Reply):
     """Base or head of a pull request."""
 
     ref: str
+    """The branch, without `refs/heads/`."""
     sha: str
+    """Its newest commit when GitHub answered."""
     repository: str | None = Field(None, validation_alias=AliasPath("repo", "full_name"))
     """None for a deleted fork."""
 
@@ -184,8 +228,11 @@ class Pull(_Reply):
 
     number: int
     state: str
+    """`open` or `closed`; a merged one is closed."""
     base: PullSide
+    """The branch to merge into."""
     head: PullSide
+    """The branch to merge, perhaps of a fork."""
 
     @property
     def is_fork(self) -> bool:
@@ -198,6 +245,7 @@ class Commit(_Reply):
     """A commit."""
 
     sha: str
+    """Full, in lower case."""
 
 
 # --- failures
@@ -211,47 +259,52 @@ class GitHubFault(enum.Enum):
         {401},
         "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
     )
-    # a 403 that a wait does not end
     FORBIDDEN = (
         {403},
         "The job needs `permissions: NEEDS`; a pull request from a fork never has it (docs/github.md).",
     )
-    # missing, or hidden from the token
+    """A 403 that a wait does not end."""
     NOT_FOUND = (
         {404},
         "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
     )
+    """Missing, or hidden from the token."""
     CONFLICT = ({409}, "Something else changed it at the same time; run the job again.")
+    """Also if another job of the same run wrote the comment, or if the comment keeps
+    disappearing."""
     GONE = ({410}, "It no longer exists; artifacts expire after their `retention-days`.")
     INVALID = (
         {413, 422},
         "GitHub rejected the request; please report this with the message above.",
     )
-    # a 403, 422 or 429, and the requested wait is too long
+    """Also a limit of GitHub that the request exceeds."""
     RATE_LIMITED = (
         {429},
         "Too many requests were made with this token; run the job again later.",
     )
-    # after all tries
+    """A 403, 422 or 429 that asks for too long a wait."""
     SERVER = (
         range(500, 1000),
         "GitHub has problems (githubstatus.com); run the job again later.",
     )
+    """After all tries."""
     TIMEOUT = ({Fault.TIMEOUT}, "GitHub or a proxy is slow; run the job again.")
-    # refused, reset, no such host
     UNREACHABLE = (
         {Fault.UNREACHABLE, Fault.INVALID},
         "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
     )
+    """Refused, reset, or no such host."""
     TOO_LARGE = ({Fault.TOO_LARGE}, "")
-    # no JSON, JSON of another shape, a broken archive
+    """An answer, a list or an archive beyond our own limits."""
     MALFORMED = (
         (),
         "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
     )
-    # to a place that must not see the token, or in a circle
+    """No JSON, JSON of another shape, or a broken archive."""
     REDIRECTED = ({Fault.REDIRECTS}, "Check GITHUB_API_URL.")
-    REFUSED = (range(400, 500), "")  # any other 4xx
+    """To a place that must not see the token, or in a circle."""
+    REFUSED = (range(400, 500), "")
+    """Any other 4xx."""
 
     @classmethod
     def of(cls, outcome: int | Fault) -> GitHubFault:
@@ -271,7 +324,9 @@ AMBIGUOUS = frozenset(
 """Failures after which GitHub may have carried out the request."""
 
 _LOCKED = "The conversation is locked: unlock it, or read the report in the job summary."
+"""The hint for a 403 whose message says that the conversation is locked."""
 _SSO = "The token has to be authorized for the organization's single sign-on."
+"""The hint for a 403 with the header `x-github-sso`."""
 
 
 class GitHubFailed(UnavailableError):  # noqa: N818 - the name of an outcome
@@ -281,6 +336,7 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - the name of an outcome
     def __init__(
         self, kind: GitHubFault, message: str, *, status: int | None = None, hint: str = ""
     ) -> None:
+        """`status`: of the answer; None if there was no answer."""
         super().__init__(message, hint=hint)
         self.kind = kind
         self.status = status
@@ -309,6 +365,7 @@ class Client:
         timeout_s: float = 20.0,
         patience_s: float = 120.0,
     ) -> None:
+        """Makes no request. Raises ConfigError for a repository or a token that cannot be one."""
         if not _REPOSITORY.fullmatch(repository):
             raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {repository[:100]!r}")
         token = token.strip()
@@ -316,11 +373,14 @@ class Client:
             raise ConfigError("the GitHub token is empty or has characters that no token has")
         self.repository = repository
         self.token_of_app = token.startswith("ghs_")
+        """True for an app's token, such as the job's own."""
         self._api_url = api_url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        """Seconds left for waits, over all requests."""
         self._ends = math.inf
+        """Monotonic, see `end_within`."""
         # Its log lines on requests would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         headers = {
@@ -436,6 +496,7 @@ class Client:
         values: Mapping[str, object],
         query: Mapping[str, str] | None = None,
     ) -> str:
+        """The address of a call; `values` fill the places of its path, quoted."""
         owner, _, repo = self.repository.partition("/")
         quoted_values = {name: quote(str(value), safe="") for name, value in values.items()}
         path = endpoint.path.format(owner=owner, repo=repo, **quoted_values)
@@ -561,6 +622,8 @@ def _answer_failure(endpoint: Endpoint, answer: Answer, *, secret: str = "") -> 
 
 
 def _unreadable_failure(endpoint: Endpoint, answer: Answer, detail: str) -> GitHubFailed:
+    """The failure of an answer that arrived but cannot be used. `detail`: why, after `the
+    answer`."""
     content_type = plain.label(answer.headers.get("content-type") or "no content type", 80)
     message = f"could not {endpoint.doing}: the answer ({answer.status}, {content_type}) {plain.label(detail, 300)}"
     return GitHubFailed(
@@ -588,10 +651,12 @@ def _detail(error: Any) -> str:
 
 
 def _redacted(secret: str, text: str) -> str:
+    """The text without the secret; unchanged if the secret is empty."""
     return text.replace(secret, "***") if secret else text
 
 
 def _is_web_address(url: str) -> bool:
+    """True for an absolute http or https address; a redirect may name anything."""
     try:
         scheme, host, _ = http.origin(url)
     except ExchangeFailed:

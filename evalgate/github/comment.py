@@ -12,10 +12,15 @@ from . import client as github_client
 from .client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 
 LIMIT = 65_536
+"""GitHub's limit for a comment, in UTF-16 units (`markdown.length`)."""
 ACTIONS_BOT = "github-actions[bot]"
+"""The author of what is posted with a job's own token."""
 _MOST_TRIES = 3
+"""Further tries after a comment disappeared, or may have been created in spite of an error."""
 _WRITER = re.compile(r"<!-- evalgate:[a-z0-9-]+:v1 (\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
+"""The marker at the beginning of a comment: the run, its attempt, and the job in it."""
 _NO_ROOM = "The details do not fit in this comment: see the job summary."
+"""Shown in place of the details if the whole text exceeds LIMIT."""
 
 
 @frozen_dataclass
@@ -27,6 +32,7 @@ class Job:
     run: int = 0
     """The id of this workflow run; 0 if it is unknown."""
     attempt: int = 0
+    """Of the workflow run, from 1; 0 if it is unknown."""
     address: str = ""
     """Of the workflow run."""
     once: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
@@ -150,5 +156,6 @@ def _gate_comments(comments: list[Comment], text: str, login: str) -> list[Comme
 
 
 def _clean(text: str) -> str:
+    """The text with one kind of line end, without zero bytes and unpaired surrogates."""
     normalized = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     return normalized.encode("utf-8", "replace").decode().strip()

@@ -17,7 +17,9 @@ from evalgate.system import git
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass, member
 
 _SHA = re.compile(r"(?!0+\Z)[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""SHA-1 or SHA-256, in lower case; not the zeros by which git means no commit."""
 _PULL_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+"""As a person enters it, with ten digits at most."""
 
 
 class EventKind(enum.StrEnum):
@@ -25,13 +27,19 @@ class EventKind(enum.StrEnum):
 
     PULL_REQUEST = "pull_request"
     PULL_REQUEST_TARGET = "pull_request_target"
+    """Refused (`forks.refuse_event`)."""
     PUSH = "push"
     MERGE_GROUP = "merge_group"
+    """Of a merge queue, for several pull requests together."""
     SCHEDULE = "schedule"
+    """Runs on the default branch only."""
     WORKFLOW_DISPATCH = "workflow_dispatch"
+    """Started by a person, perhaps for a pull request that the inputs name."""
     WORKFLOW_RUN = "workflow_run"
+    """Another workflow's run ended; `mode: post` needs this event."""
     OTHER = "other"
-    NONE = "none"  # no GitHub workflow: a local run, GitLab, Jenkins
+    NONE = "none"
+    """No GitHub workflow: a local run, GitLab, Jenkins."""
 
 
 @frozen_dataclass
@@ -39,9 +47,11 @@ class Head:
     """The commit of an event."""
 
     sha: str = ""
+    """Of a pull request its own commit, not the test merge that GitHub checks out."""
     ref: str = ""
     """Without `refs/heads/`; "" if unknown."""
     repository: str = ""
+    """`owner/name`; empty for a deleted fork, and if the event does not name it."""
     is_fork: bool | None = None
     """It is in another repository, or in a deleted one; None if the event has no head."""
 
@@ -51,10 +61,13 @@ class FinishedRun:
     """The run of a `workflow_run` event."""
 
     id: int
+    """The same in all attempts of the run."""
     attempt: int = 1
+    """From 1; every start of the run again has the next number."""
     event: str = ""
     """The name of the event that started it."""
     conclusion: str = ""
+    """GitHub's word, such as `success`, `failure` or `cancelled`."""
 
 
 @frozen_dataclass
@@ -62,13 +75,17 @@ class EventContext:
     """One event. SHAs are full and in lower case; "" and None are unknown."""
 
     kind: EventKind
+    """Decides which of the other fields are known."""
     name: str = ""
     """As GitHub writes it, also of kinds that evalgate does not know."""
     repository: str = ""
+    """`owner/name` of the workflow; for a fork's pull request it is the base's."""
     number: int | None = None
     """Of the pull request."""
     base_sha: str = ""
+    """The tip of a pull request's base, or the commit before a push."""
     head: Head = Head()
+    """Without a `sha` outside GitHub."""
     on_default_branch: bool = False
     """A push to the default branch, or a schedule: baselines are seeded from it."""
     run: FinishedRun | None = None
@@ -147,10 +164,12 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
 
 
 def _other(_: Json, environ: Environ) -> JsonObject:
+    """Of an event without a change: the commit that the runner names (GITHUB_SHA)."""
     return {"head": Head(sha=_sha(environ.get("GITHUB_SHA")))}
 
 
 def _pull_request(payload: Json, _: Environ) -> JsonObject:
+    """The fields in the payload of a pull request. Raises ConfigError."""
     number = _number(_at(payload, "pull_request.number")) or _number(payload.get("number"))
     base_sha = _sha(_at(payload, "pull_request.base.sha"))
     head = _head(
@@ -166,6 +185,7 @@ def _pull_request(payload: Json, _: Environ) -> JsonObject:
 
 
 def _push(payload: Json, _: Environ) -> JsonObject:
+    """The fields in the payload of a push; a deleted branch has no head. Raises ConfigError."""
     head = _head(payload, "after", "ref")
     is_deleted = payload.get("deleted") is True
     if not head.ref or (not head.sha and not is_deleted):
@@ -179,6 +199,7 @@ def _push(payload: Json, _: Environ) -> JsonObject:
 
 
 def _merge_group(payload: Json, _: Environ) -> JsonObject:
+    """The fields in a merge queue's payload; a group has no number. Raises ConfigError."""
     base_sha = _sha(_at(payload, "merge_group.base_sha"))
     head = _head(payload, "merge_group.head_sha", "merge_group.head_ref")
     if not base_sha or not head.sha:
@@ -187,6 +208,7 @@ def _merge_group(payload: Json, _: Environ) -> JsonObject:
 
 
 def _workflow_run(payload: Json, environ: Environ) -> JsonObject:
+    """The finished run, and its head with its own repository. Raises ConfigError."""
     run_id = _number(_at(payload, "workflow_run.id"))
     head = _head(
         payload,
@@ -238,6 +260,7 @@ def _head(payload: Json, sha: str, ref: str, repository: str = "", *, base: Any 
 
 
 def _unreadable(missing_fields: str) -> ConfigError:
+    """The error for a payload that lacks `missing_fields`, which are listed in words."""
     return ConfigError(
         f"the payload of the event cannot be read: it lacks {missing_fields}",
         hint="GITHUB_EVENT_PATH must point at the file that GitHub wrote.",
@@ -250,10 +273,12 @@ def _at(payload: Any, place: str) -> Any:
 
 
 def _text(content: Any) -> str:
+    """The content if it is a string, else an empty one."""
     return content if isinstance(content, str) else ""
 
 
 def _number(content: Any) -> int | None:
+    """A positive integer; None for anything else, also for a boolean."""
     return content if type(content) is int and content > 0 else None
 
 
@@ -270,11 +295,12 @@ def links_of(environ: Environ, event: EventContext, *, run: FinishedRun | None =
     repository = environ.get("GITHUB_REPOSITORY", "")
     address = f"{server}/{repository}" if server and repository else ""
     run_id = run.id if run else environ.get("GITHUB_RUN_ID", "")
+    workflow_run = f"{address}/actions/runs/{run_id}" if address and run_id else ""
     return Links(
         repository=address,
         commit=event.head.sha or environ.get("GITHUB_SHA", ""),
         checkout="" if run else git.commit_of(_root(environ), environ),
-        workflow_run=f"{address}/actions/runs/{run_id}" if address and run_id else "",
+        workflow_run=workflow_run,
         folder=folder_of(environ),
         pull_request=str(event.number or ""),
         keeps_files=run is not None or _uploads(environ),
@@ -303,6 +329,7 @@ def workspace(environ: Environ) -> Path:
 
 
 def _root(environ: Environ) -> Path:
+    """The folder that the input `root` names, relative to the workspace."""
     return (workspace(environ) / environ.get("INPUT_ROOT", "").strip()).resolve()
 
 
@@ -323,9 +350,11 @@ def root_of(root: Path, links: Links) -> str | None:
 
 
 def _place(root: Path, repository: Path) -> str:
+    """`root` below `repository`, with slashes; empty if it is not below it."""
     return root.relative_to(repository).as_posix() if repository in root.parents else ""
 
 
 def _repository(folders: Iterable[Path]) -> Path | None:
+    """The first folder with a `.git`, which is a file in a worktree; None if there is none."""
     exists = os.path.exists  # `Path.exists` raises OSError for names that no system accepts
     return next((folder for folder in folders if exists(folder / ".git")), None)

@@ -21,15 +21,18 @@ TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
     "from a pull request would have both"
 )
+"""Why the event `pull_request_target` is refused."""
 COMMENT = (
     "issue_comment: anybody can comment, the run has the secrets of the repository, and the checkout is not the commit "
     "of the default branch for which GitHub started it"
 )
+"""Why `issue_comment` is refused if the checkout is not GITHUB_SHA."""
 TARGET_HINT = (
     "Use `on: pull_request`: a fork's pull request is evaluated there without secrets, and `mode: post` in a second "
     "workflow posts the result. For a run with secrets a maintainer starts a `workflow_dispatch` with the number of "
     "the pull request and the SHA that was reviewed (docs/forks.md)."
 )
+"""The ways to evaluate a fork's pull request; for both refusals."""
 
 
 def refuse_event(environ: Environ, root: Path) -> None:
@@ -144,6 +147,8 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
 
 
 def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
+    """Of these pull requests, those that are open, lead into `repository` and end with this
+    commit."""
     return [
         pull
         for pull in pulls

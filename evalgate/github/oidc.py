@@ -16,16 +16,23 @@ from evalgate.system.http import Exchange, ExchangeFailed
 from evalgate.values import Environ, JsonObject
 
 URL = "ACTIONS_ID_TOKEN_REQUEST_URL"
+"""The runner's variable with the address that issues tokens; set with `id-token: write` only."""
 TOKEN = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - the name of a variable
+"""The runner's variable with the secret that a request at that address needs."""
 AUDIENCE = "evalgate:"
+"""The beginning of a token's audience, before the digest: a token for another purpose proves
+nothing."""
 MOST_BYTES = 1_000_000
+"""Of an answer: a token, or GitHub's keys."""
 TIMEOUT_S = 20.0
+"""Of one request."""
 
 
 class Identity:
     """Tokens for digests, and their claims, in a job with the permission `id-token: write`."""
 
     def __init__(self, environ: Environ) -> None:
+        """Only `sign` reads URL and TOKEN; `identity` checks that both are set."""
         self._environ = environ
 
     def sign(self, digest: str) -> str:
@@ -56,6 +63,7 @@ class Identity:
 
     @property
     def _issuer(self) -> str:
+        """Who signs tokens: GitHub, an enterprise at ghe.com, or a GitHub Enterprise Server."""
         server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
         host = urlsplit(server).hostname or ""
         if host == "github.com":
@@ -68,12 +76,14 @@ class Identity:
 
     @functools.cached_property
     def _keys(self) -> Mapping[str | None, Any]:
+        """GitHub's public keys by `kid`, fetched once. Raises UnavailableError."""
         import jwt  # noqa: PLC0415 - as above
 
         keys = jwt.PyJWKSet.from_dict(self._read(f"{self._issuer}/.well-known/jwks", {})).keys
         return {key.key_id: key for key in keys}
 
     def _read(self, url: str, headers: Mapping[str, str]) -> JsonObject:
+        """The JSON object at an address. Raises UnavailableError for any other answer."""
         exchange = Exchange(environment=self._environ, headers=headers, most_bytes=MOST_BYTES)
         try:
             answer = exchange.request("GET", url, timeout_s=TIMEOUT_S)

@@ -37,12 +37,14 @@ PUBLISHING_S = 75.0
 limit; a GitHub that does not answer must not hold the runner much longer."""
 
 FIRST_PROGRESS_S = 60.0
+"""Shorter runs show no progress."""
 PROGRESS_EVERY_S = 30.0
+"""The shortest pause between two updates."""
 PROGRESS_SHARE = 0.05
-"""Progress is shown after the first minute, then every half minute or a twentieth of the run's time
-(the longer)."""
+"""Of the run's time so far: the pause between two updates, if that is longer."""
 
 _TITLE_WIDTH = 200
+"""In characters; GitHub takes 255 of a check run's title."""
 
 
 def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
@@ -58,7 +60,9 @@ class Decided:
     """A decision, ready to be posted."""
 
     conclusion: Conclusion
+    """Of the check run; the comment does not have it."""
     output: Output
+    """Summary and text are the headline and the details of the comment, too."""
     annotations: tuple[Remark, ...] = ()
     """The most important first."""
     create: bool = False
@@ -152,25 +156,35 @@ class Posting:
         clock: Callable[[], float] = time.monotonic,
         redact: Redactor = str,
     ) -> None:
+        """Makes no request yet. `clock`: monotonic seconds."""
         self._client = client
         self._job = job
         self._redact = redact
         self._head_sha = head_sha
-        # for branch protection
         self._check_name = f"{check_run.NAME}{f': {job.name}' if job.name else ''}{suffix}"
+        """Branch protection requires the check run by this name."""
         self._number = number
         self._comment: str = settings.comment if number is not None else "off"
+        """The setting `comment`; `off` without a pull request."""
         self._may_check = bool(head_sha)
+        """False without a commit, and once the permission turns out to be missing."""
         self._wants_check = settings.check_run and self._may_check
+        """By the first settings; a report's settings can only add it."""
         self._now = clock
         self._started = clock()
         self._next_progress_at = self._started + FIRST_PROGRESS_S
+        """In seconds of the clock."""
         self._check: CheckRun | None = None
+        """None until it is created."""
         self._completed = False
+        """The check run has the decision."""
         self._shows_progress = True
+        """False after a failure, and from the end on."""
         self._decided: Decided | None = None
+        """Set by `prepare`."""
         self._problems: list[Problem] = []
         self._requests: queue.Queue[Callable[[], object] | None] = queue.Queue()
+        """For the thread, which None ends."""
         self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
 
     def start(self) -> None:
@@ -273,19 +287,24 @@ class Posting:
     # --- on the separate thread ---
 
     def _work(self) -> None:
+        """Make the queued requests one after another, until None; an error ends the thread."""
         while (request := self._requests.get()) is not None:
             request()
             self._requests.task_done()
 
     def _post(self, decision: Decided) -> None:
+        """Complete the check run and write the comment; either is tried if the other fails."""
         self._end_check(self._client, decision)
         self._end_comment(self._client, decision.output, create=decision.create)
 
     def _begin_check(self) -> None:
+        """Create the check run. A failure is not reported: the final post tries again."""
         with suppress(EvalgateError):  # the final post tries again, and reports it
             self._start_check(self._client)
 
     def _start_check(self, client: Client) -> None:
+        """Create the check run, in progress; without permission, note that and try no more. Raises
+        GitHubFailed."""
         output = Output(title="in progress", summary="The gate is running.")
         address = self._job.address
         try:
@@ -321,6 +340,7 @@ class Posting:
             self._shows_progress = False
 
     def _end_check(self, client: Client, decision: Decided) -> None:
+        """Complete the check run, which is created if it is missing. A failure is a problem."""
         if not self._wants_check:
             return
         try:
@@ -339,6 +359,7 @@ class Posting:
             self._warn(f"the check run could not be posted: {error.message}", error.hint)
 
     def _end_comment(self, client: Client, output: Output, *, create: bool) -> None:
+        """Write the comment, unless the setting is `off`. A failure is a problem."""
         if self._comment == "off":
             return
         try:
@@ -347,9 +368,11 @@ class Posting:
             self._warn(f"the comment could not be posted: {error.message}", error.hint)
 
     def _write(self, client: Client, output: Output, *, create: bool) -> None:
+        """Render and post the comment, if there is a pull request. Raises GitHubFailed."""
         if self._number is not None:
             text = github_comment.render(self._job, headline=output.summary, details=output.text)
             github_comment.post(client, self._number, text, create=create)
 
     def _warn(self, message: str, hint: str = "") -> None:
+        """Add a problem to those that `finish` and `give_up` return."""
         self._problems.append(errors.warning("not-posted", message, hint=hint))

@@ -15,7 +15,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
@@ -308,6 +308,15 @@ class RateLimiters:
         self._lock = threading.Lock()
         self._by_provider: dict[str, RateLimiter] = {}
 
+    def find(self, providers: Iterable[str]) -> dict[str, RateLimiter]:
+        """The limiters of those providers that have one."""
+        with self._lock:
+            return {
+                provider: limiter
+                for provider in providers
+                if (limiter := self._by_provider.get(provider)) is not None
+            }
+
     def of(self, provider: str) -> RateLimiter:
         """The limiter of a provider; the same for all callers."""
         with self._lock:
@@ -341,7 +350,7 @@ class TrialLimiter:
     Agents call their models directly, so only visible signs are shared: an agent that gets a 429
     slows down the judges of its provider. If judges are refused, fewer trials of that provider's
     agents start, and later. The models in an agent's events identify its providers; an agent
-    without any has its own limiter."""
+    has also its own limiter. A limiter is made for the first call of a judge or the first 429."""
 
     def __init__(
         self, limiters: RateLimiters, *, trials_at_once: int, stop: threading.Event
@@ -350,58 +359,53 @@ class TrialLimiter:
         self._trials_at_once = trials_at_once
         self._stop = stop
         self._changed = threading.Condition()
-        self._providers: dict[str, frozenset[str]] = {}
-        self._under_way: Counter[RateLimiter] = Counter()
+        self._names: dict[str, frozenset[str]] = {}  # of the limiters of an agent
+        self._under_way: Counter[str] = Counter()
 
     def __call__(self, agent: str, attempt: Callable[[], Outcome]) -> Outcome:
         """See Pace."""
-        limiters = self._enter(agent)
+        names = self._enter(agent)
         started_at = self._limiters.clock.now()
         try:
             outcome = attempt()
         finally:
             with self._changed:
-                self._under_way.subtract(limiters)
+                self._under_way.subtract(names)
                 self._changed.notify_all()
         hosts = map(models.parse_name, models_of(outcome))
         providers = {host.provider for host in hosts if host.provider}
         with self._changed:
-            self._providers[agent] = self._providers.get(agent, frozenset()) | providers
-        for limiter in self._limiters_of(agent):
-            if not isinstance(outcome, AgentFailure):
+            names = self._names.get(agent, names) | providers
+            self._names[agent] = names
+        if not isinstance(outcome, AgentFailure):
+            for limiter in self._limiters.find(names).values():
                 limiter.succeeded(peers=self._trials_at_once)
-            elif outcome.kind is FailureKind.RATE_LIMITED:
-                # an agent says what it likes: judges take its word for no longer than trials do
-                wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
-                kind = JudgeFailureKind.RATE_LIMITED
-                limiter.pushed_back(
-                    JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s),
-                    since=started_at,
-                )
+        elif outcome.kind is FailureKind.RATE_LIMITED:
+            # an agent says what it likes: judges take its word for no longer than trials do
+            wait_s = min(outcome.retry_after_s or 0.0, LONGEST_PAUSE_S)
+            kind = JudgeFailureKind.RATE_LIMITED
+            failure = JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s)
+            for name in names:
+                self._limiters.of(name).pushed_back(failure, since=started_at)
         return outcome
 
-    def _enter(self, agent: str) -> tuple[RateLimiter, ...]:
-        """Wait for the providers' pauses and for room; return the limiters, which the caller frees.
-        A stopped run does not wait."""
+    def _enter(self, agent: str) -> frozenset[str]:
+        """Wait for the providers' pauses and for room; return the names of their limiters, which
+        the caller frees. A stopped run does not wait."""
         clock = self._limiters.clock
         latest_start = clock.now() + LONGEST_PAUSE_S
         while True:
-            limiters = self._limiters_of(agent)
-            pause_s = min(max(limiter.pause_s for limiter in limiters), latest_start - clock.now())
+            names = self._names.get(agent, frozenset({f"agent {agent}"}))
+            limiters = self._limiters.find(names)
+            longest_pause_s = max((limiter.pause_s for limiter in limiters.values()), default=0.0)
+            pause_s = min(longest_pause_s, latest_start - clock.now())
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:
-                trial_limits = {
-                    limiter: max(1, round(self._trials_at_once * limiter.share))
-                    for limiter in limiters
-                }
                 if self._stop.is_set() or all(
-                    self._under_way[limiter] < trial_limits[limiter] for limiter in limiters
+                    self._under_way[name] < max(1, round(self._trials_at_once * limiter.share))
+                    for name, limiter in limiters.items()
                 ):
-                    self._under_way.update(limiters)
-                    return limiters
+                    self._under_way.update(names)
+                    return names
                 self._changed.wait(LOOK_S)
-
-    def _limiters_of(self, agent: str) -> tuple[RateLimiter, ...]:
-        providers = self._providers.get(agent, frozenset())
-        return tuple(self._limiters.of(name) for name in (f"agent {agent}", *sorted(providers)))

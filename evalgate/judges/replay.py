@@ -197,9 +197,9 @@ def read_recordings(path: Path) -> Mapping[str, CachedReply]:
 
 
 def digest(path: str) -> str:
-    """16 hex digits over the recorded replies, whatever their path; "" if there are no replies."""
+    """16 hex digits over the recorded replies, whatever their path; "" if they cannot be read."""
     try:
-        return fingerprints.digest(read_recordings(Path(path))) if path else ""
+        return fingerprints.digest(read_recordings(Path(path)))
     except OSError:
         return ""
 

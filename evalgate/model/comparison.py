@@ -6,7 +6,6 @@ import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from statistics import fmean
 
 from pydantic import BaseModel, Field
 
@@ -455,20 +454,6 @@ class PassRates:
     """pass^k: the chance that k runs of a case all pass."""
     any_of_k: float
     """pass@k: the chance that at least one of k runs passes."""
-
-    @classmethod
-    def of(cls, counts: Sequence[tuple[int, int]], k: int) -> PassRates:
-        """The rates by each case's passes and runs. Source: Yao et al. 2024 (arXiv 2406.12045);
-        Chen et al. 2021 (arXiv 2107.03374)."""
-        return cls(
-            cases=len(counts),
-            k=k,
-            rate=fmean(passes / runs for passes, runs in counts),
-            all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
-            any_of_k=fmean(
-                1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts
-            ),
-        )
 
 
 class Cell(enum.IntEnum):

@@ -65,7 +65,12 @@ class AgentChange:
 
     def sentence(self, mark: Callable[[str], str] = str) -> str:
         """In words; `mark` spells names."""
-        names = {"name": self.name, "owner": self.owner, "base": self.base, "head": self.head}
+        names = {
+            "name": self.name,
+            "owner": self.owner,
+            "base": self.base or phrase("not_set"),
+            "head": self.head or phrase("not_set"),
+        }
         return self.text.format_map(
             {field: mark(plain.label(name, NAME)) for field, name in names.items()}
         )
@@ -153,7 +158,14 @@ def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentCh
             names_by_models[base_text or "", head_text or ""].append(name)
         elif kind not in TEXTS:
             text = phrase("agent_change", kind, base_text, head_text, is_alone)
-            yield _change(kind, text, name, base_text, head_text, owner=owner)
+            yield AgentChange(
+                kind=kind,
+                text=text,
+                name=name,
+                owner=owner,
+                base=base_text or "",
+                head=head_text or "",
+            )
         elif base_text is not None and head_text is not None:  # not of a tool of one side
             sides = (plain.clip(side, TEXT) for side in (base_text, head_text))
             lines = tuple(diff.of_lines(*sides))
@@ -161,9 +173,8 @@ def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentCh
             text = phrase("text_change", kind, line_count)
             yield AgentChange(kind=kind, text=text, name=name, lines=lines)
     for (base_model, head_model), names in sorted(names_by_models.items()):
-        yield _change(
-            "model", phrase("models_change", len(names)), names[0], base_model, head_model
-        )
+        text = phrase("models_change", len(names))
+        yield AgentChange(kind="model", text=text, name=names[0], base=base_model, head=head_model)
 
 
 def _facts(description: AgentDescription) -> Iterator[tuple[Fact, str]]:
@@ -190,16 +201,3 @@ def _facts(description: AgentDescription) -> Iterator[tuple[Fact, str]]:
         yield ("package", package, ""), version
     for file, digest in description.files.items():
         yield ("file", file, ""), digest
-
-
-def _change(
-    kind: str, text: str, name: str, base: str | None, head: str | None, *, owner: str = ""
-) -> AgentChange:
-    return AgentChange(
-        kind=kind,
-        text=text,
-        name=name,
-        owner=owner,
-        base=base or phrase("not_set"),
-        head=head or phrase("not_set"),
-    )

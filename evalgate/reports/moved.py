@@ -65,23 +65,18 @@ class CaseFall:
         head, base, key = min(pairs, key=lambda pair: sign * (pair[0].value - pair[1].value))
         head_turns, base_turns = (side.turns(key) or () for side in (case.head, case.base))
 
-        def rank(turn: Turn) -> tuple[float, bool]:
-            head_part, base_part = (turn_score(score, turn.number - 1) for score in (head, base))
+        shown_turn = None
+        largest: tuple[float, bool] | None = None
+        for index, pair in enumerate(zip(head_turns, base_turns, strict=False)):
+            turn = Turn(number=index + 1, of=len(head_turns), expected=pair[1], actual=pair[0])
+            head_part, base_part = (turn_score(score, index) for score in (head, base))
             if head_part is None or base_part is None:
                 head_part = base_part = 0.0
             is_different = turn.calls_differ or turn.expected_answer != turn.actual_answer
-            return sign * (base_part - head_part), is_different
-
-        return max(
-            (
-                Turn(number=number, of=len(head_turns), expected=base_turn, actual=head_turn)
-                for number, (head_turn, base_turn) in enumerate(
-                    zip(head_turns, base_turns, strict=False), start=1
-                )
-            ),
-            key=rank,
-            default=None,
-        )
+            difference = sign * (base_part - head_part), is_different
+            if largest is None or difference > largest:
+                shown_turn, largest = turn, difference
+        return shown_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -65,18 +65,12 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
     rows: list[JsonObject] = []
     search_lines: list[str] = []
     suites = {suite.key: index for index, suite in enumerate(v.report.run.suites)}
-    criterion_numbers = {name: index for index, name in enumerate(_deciding_criteria(v))}
+    criteria = _deciding_criteria(v)
+    criterion_numbers = {name: index for index, name in enumerate(criteria)}
     packer = _CasePacker()
     for case in ordered_cases:
-        key = case.key
-        cause_index = causes_by_case.get(key, NO_CAUSE)
-        row = _row(case, cause=cause_index, suites=suites)
-        # of each criterion that decides: its index, and its value in each run
-        row["values"] = [
-            [criterion_numbers[key[0], verdict.name], *verdict.values]
-            for verdict in case.verdict.criteria
-            if verdict.threshold is not None and (key[0], verdict.name) in criterion_numbers
-        ]
+        cause_index = causes_by_case.get(case.key, NO_CAUSE)
+        row = _row(case, cause=cause_index, suites=suites, criteria=criterion_numbers)
         if _follows_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
             row["crashed"] = True
         if packer.used < room:
@@ -85,24 +79,21 @@ def pack_cases(v: View, *, room: int) -> Iterator[str]:
         cause_text = "" if cause_index == NO_CAUSE else all_causes[cause_index].cause
         search_lines.append(" ".join(_search_words(case, row["why"], cause_text)))
     packer.close_part()
-    yield _pack(_json({"cases": rows, **_row_context(v, traces=len(packer.parts))}))
-    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
-    yield from packer.parts
-    yield from packer.traces
-
-
-def _row_context(v: View, *, traces: int) -> JsonObject:
-    """The lists that the rows of cases refer to by index. `traces`: the number of parts before the
-    first trace."""
-    return {
-        "suites": [suite.key for suite in v.report.run.suites],
-        "traces": traces,
+    index = {
+        "cases": rows,
+        # what rows refer to by index
+        "suites": [*suites],
+        "traces": len(packer.parts),  # the first part with a trace
         "statuses": [phrase("label_word", label) for label in causes.STATUSES],
-        "causes": [{"text": cause.cause, "status": cause.status} for cause in causes_of(v.cases)],
-        "criteria": list(_deciding_criteria(v).values()),
+        "causes": [{"text": cause.cause, "status": cause.status} for cause in all_causes],
+        "criteria": [*criteria.values()],
         "head": v.report.head_commit[:12],
         "base": v.comparison.origin.commit[:12] if v.comparison else "",
     }
+    yield _pack(_json(index))
+    yield _pack("\n".join(search_lines).encode("utf-8", "replace"))
+    yield from packer.parts
+    yield from packer.traces
 
 
 class _CasePacker:
@@ -173,13 +164,21 @@ def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     return PACKED_TEXT.sub(repack, rewrite(page))
 
 
-def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject:
+def _row(
+    case: CaseView,
+    *,
+    cause: int,
+    suites: Mapping[str, int],
+    criteria: Mapping[tuple[str, str], int],
+) -> JsonObject:
     """A case's row in the index. `head`, `base`: a sign for each run, see `_run_sign`; `why`: the
-    reason in few words; `cause`, `suite`: indexes in the lists of `_row_context`."""
+    reason in few words; `cause`, `suite`: indexes in the lists beside the rows; `values`: of each
+    criterion that decides, its index and its value in each run."""
+    suite = case.suite.key
     uses = case.suite.criteria
     return {
         "id": case.case_id,
-        "suite": suites[case.suite.key],
+        "suite": suites[suite],
         "kind": "allowed"
         if case.kind is VerdictKind.FAIL and case.allowed is not None
         else case.kind.value,
@@ -189,6 +188,11 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int]) -> JsonObject
         "place": str(case.place),
         "head": "".join(_run_sign(trial, uses) for trial in case.trials),
         "base": "".join(_run_sign(trial, uses) for trial in case.base.trials) if case.base else "",
+        "values": [
+            [criteria[suite, verdict.name], *verdict.values]
+            for verdict in case.verdict.criteria
+            if verdict.threshold is not None and (suite, verdict.name) in criteria
+        ],
     }
 
 

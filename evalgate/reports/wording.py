@@ -106,92 +106,61 @@ def with_reasons(
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
     """The sentence for the kind that blocks, else for the gate's own kind."""
-    has_listed = any(case.listing for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         is_severity = all(suite.suite in policy.advisory for suite in verdict.suites)
+        has_listed = any(case.listing for case in verdict.cases)
         return phrase("nonblocking_run", is_severity or not has_listed)
-    deciding_cases = _DecidingCases(
-        cases=[case for suite in suites for case in suite.cases if not case.listing],
-        noun=phrase("deciding_case", has_listed or len(suites) < len(verdict.suites)),
-    )
     kind = gate.blocked_by or gate.kind
-    names = words.listed(
-        (
-            suite.suite
-            for suite in suites
-            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
-        ),
-        limit=3,
-    )
-    # empty without a base
-    counts = Counter(
-        verdict.origins[case.key] for case in deciding_cases.failed if case.key in verdict.origins
-    )
-    origins = words.listed(
-        phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
-        for origin in FailureOrigin
-        if counts[origin]
-    )
-    note = _compared_note(suites, run)
-    broken_files = _broken_files(suites, run)
-    match kind:
-        case VerdictKind.PASS:
-            sentence = phrase("threshold_pass", deciding_cases, origins)
-            return f"{sentence} {note}" if note else sentence
-        case VerdictKind.FAIL:
-            return phrase("threshold_fail", deciding_cases, origins, names, broken_files)
-        case VerdictKind.NOT_MEASURED if note and deciding_cases.passed == len(
-            deciding_cases.cases
-        ):
-            return note
-        case VerdictKind.NOT_MEASURED:
-            partial_count = sum(
-                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
-                for case in deciding_cases.cases
-            )
-            return phrase(
-                "threshold_not_measured",
-                deciding_cases,
-                names,
-                broken_files,
-                partial_count,
-                sum(case.key in verdict.open for case in deciding_cases.failed),
-                run.truncated,
-            )
-        case VerdictKind.INCONCLUSIVE:
-            is_reported = deciding_cases.failed and (origins or gate.kind is not kind)
-            return phrase(
-                "threshold_inconclusive", deciding_cases, origins, is_reported, run.truncated
-            )
-
-
-def _compared_note(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """The reason of the first suite whose criteria all lack a threshold; "" without one."""
+    view = _Threshold(verdict, suites, run, kind)
+    # the reason of the first suite whose criteria all lack a threshold
     compared_keys = {
         suite.key
         for suite in run.suites
         if any(use.is_compared for use in suite.criteria)
         and all(use.informational or use.is_compared for use in suite.criteria)
     }
-    notes = (
-        suite.reason
+    reasons = (
+        str(suite.reason)
         for suite in suites
         if suite.suite in compared_keys
         and suite.reason
         and all(case.kind is VerdictKind.PASS for case in suite.cases)
     )
-    reason = str(next(notes, ""))
-    return f"{reason.rstrip('.')}." if reason else ""
+    note = next((f"{reason.rstrip('.')}." for reason in reasons), "")
+    match kind:
+        case VerdictKind.PASS:
+            sentence = phrase("threshold_pass", view)
+            return f"{sentence} {note}" if note else sentence
+        case VerdictKind.FAIL:
+            return phrase("threshold_fail", view)
+        case VerdictKind.NOT_MEASURED if note and view.passed == len(view.cases):
+            return note
+        case VerdictKind.NOT_MEASURED:
+            partial_count = sum(
+                gate.kind is VerdictKind.FAIL and case.partial and not case.exemption
+                for case in view.cases
+            )
+            suspect_count = sum(case.key in verdict.open for case in view.failed)
+            return phrase(
+                "threshold_not_measured", view, partial_count, suspect_count, run.truncated
+            )
+        case VerdictKind.INCONCLUSIVE:
+            is_reported = view.failed and (view.origins or gate.kind is not kind)
+            return phrase("threshold_inconclusive", view, is_reported, run.truncated)
 
 
-class _DecidingCases:
-    """The deciding cases, counted by their outcome."""
+class _Threshold:
+    """The values for the sentences of the threshold gate: the deciding cases by their outcome, and
+    the names of the `suites` with this kind."""
 
-    def __init__(self, cases: Sequence[CaseVerdict], noun: str) -> None:
-        """`noun`: the word for one of them."""
+    def __init__(
+        self, verdict: Verdict, suites: Sequence[SuiteVerdict], run: Run, kind: VerdictKind
+    ) -> None:
+        has_listed = any(case.listing for case in verdict.cases)
+        cases = [case for suite in suites for case in suite.cases if not case.listing]
         self.cases = cases
-        self.noun = noun
+        self.noun = phrase("deciding_case", has_listed or len(suites) < len(verdict.suites))
         self.passed = sum(case.kind is VerdictKind.PASS for case in cases)
         self.flaky = sum(case.is_flaky for case in cases)
         self.failed = [
@@ -201,25 +170,26 @@ class _DecidingCases:
             case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in cases
         )
         self.doubtful = sum(case.doubtful for case in cases)
+        # empty without a base
+        counts = Counter(
+            verdict.origins[case.key] for case in self.failed if case.key in verdict.origins
+        )
+        self.origins = words.listed(
+            phrase("label_count", labels.OF_ORIGIN[origin], counts[origin])
+            for origin in FailureOrigin
+            if counts[origin]
+        )
+        self.suites = [
+            suite.suite
+            for suite in suites
+            if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
+        ]
+        broken_keys = {suite.key for suite in run.suites if suite.problem}
+        self.broken = [suite for suite in suites if suite.suite in broken_keys]
 
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
         return words.share_of(count, len(self.cases), self.noun)
-
-
-def _broken_files(suites: Sequence[SuiteVerdict], run: Run) -> str:
-    """The number of files that could not be evaluated, and the reason of the first; "" without
-    any."""
-    broken_keys = {suite.key for suite in run.suites if suite.problem}
-    broken_suites = [suite for suite in suites if suite.suite in broken_keys]
-    if not broken_suites:
-        return ""
-    return phrase(
-        "broken_files",
-        len(broken_suites),
-        broken_suites[0].suite,
-        str(broken_suites[0].reason).rstrip("."),
-    )
 
 
 class _Regression:

@@ -333,7 +333,8 @@ def render_results(
                 case_verdict,
                 run,
                 label=case_labels[case_verdict.key],
-                trials=[_trial(trial, outcomes) for trial in trials.get(case_verdict.key, ())],
+                trials=trials.get(case_verdict.key, ()),
+                outcomes=outcomes,
             )
         yield "]}"
     yield "\n]}\n"
@@ -396,9 +397,29 @@ def _open_list(fields: JsonObject, name: str) -> str:
 
 
 def _case_line(
-    case: Case, verdict: CaseVerdict, run: Run, *, label: CaseLabel, trials: list[JsonObject]
+    case: Case,
+    verdict: CaseVerdict,
+    run: Run,
+    *,
+    label: CaseLabel,
+    trials: Sequence[GradedTrial],
+    outcomes: RawOutcomes,
 ) -> str:
-    """One case of a suite as a line, without defaults."""
+    """One case of a suite as a line, without defaults; outcomes as they were written."""
+    trial_entries = []
+    for trial in trials:
+        entry = shapes.entry_of(
+            TrialEntry,
+            trial,
+            seconds=round(trial.seconds, 4),
+            purpose=trial.key.purpose,
+            number=trial.key.number,
+            outcome=None,
+        )
+        outcome = outcomes.find_json(trial.key)
+        trial_entries.append(
+            shapes.written(entry) | ({} if outcome is None else {"outcome": outcome})
+        )
     fields: JsonObject = {
         **_case_head(case),
         "fingerprint": run.fingerprints.get(verdict.key) or fingerprints.of_case(case),
@@ -410,7 +431,7 @@ def _case_line(
         "quarantine": verdict.listing
         and shapes.written(shapes.entry_of(Quarantine, verdict.listing)),
         "shard": run.part.homes.get(verdict.key) if run.part and not run.is_part else None,
-        "trials": trials,
+        "trials": trial_entries,
     }
     fields = {name: content for name, content in fields.items() if content}
     return shapes.encode(fields).decode()
@@ -422,24 +443,16 @@ def _case_head(case: Case) -> JsonObject:
     return {"case_id": case.case_id, "line": line, "criteria": sorted(case.criteria or ())}
 
 
-def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
-    """A trial with its outcome as it was written."""
-    entry = shapes.entry_of(
-        TrialEntry,
-        trial,
-        seconds=round(trial.seconds, 4),
-        purpose=trial.key.purpose,
-        number=trial.key.number,
-        outcome=None,
-    )
-    outcome = outcomes.find_json(trial.key)
-    return shapes.written(entry) | ({} if outcome is None else {"outcome": outcome})
-
-
 def _suite_fields(suite: Suite, report: Report) -> JsonObject:
-    """The fields of a suite with or without a verdict, except its cases."""
+    """The fields of a suite with or without a verdict, except its cases; its criteria with their
+    fingerprints and the calibrations of their judges."""
     key = suite.agent.key
     run = report.run
+    calibrations = {
+        judged.criterion: _judged(judged)
+        for judged in report.facts.judged
+        if judged.suite == suite.key
+    }
     return {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
@@ -449,7 +462,17 @@ def _suite_fields(suite: Suite, report: Report) -> JsonObject:
             about=dict(run.agents.get(key, {})),
             inputs=run.inputs.get(key, ""),
         ),
-        "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
+        "criteria": [
+            shapes.entry_of(
+                CriterionEntry,
+                use,
+                fingerprint=fingerprints.of_criterion(
+                    use, version=report.display.version, deviations=report.policy.deviations
+                ),
+                calibration=calibrations.get(use.name),
+            )
+            for use in suite.criteria
+        ],
         "criteria_source": suite.criteria_source,
         "simulator": shapes.entry_of(SimulatorEntry, suite.simulator)
         if suite.is_simulated
@@ -475,23 +498,6 @@ def _shard(shard: PlanPart, report: Report) -> Entry:
         for suite in shard.plan
     ]
     return shapes.entry_of(ShardEntry, shard, plan=plan)
-
-
-def _criterion(use: CriterionUse, *, suite: str, report: Report) -> Entry:
-    """A criterion with its fingerprint and its judge's calibration."""
-    calibrations = (
-        _judged(judged)
-        for judged in report.facts.judged
-        if (judged.suite, judged.criterion) == (suite, use.name)
-    )
-    return shapes.entry_of(
-        CriterionEntry,
-        use,
-        fingerprint=fingerprints.of_criterion(
-            use, version=report.display.version, deviations=report.policy.deviations
-        ),
-        calibration=next(calibrations, None),
-    )
 
 
 def _judged(judged: JudgedCriterion) -> Any:

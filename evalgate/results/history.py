@@ -154,12 +154,12 @@ class History:
         context = self.context
         is_kept = context.keep and context.is_attended and not self.settings.is_part
         base_cases = {
-            key: tuple(
+            (case.suite, case.case_id): tuple(
                 _past_case(outcome, runs[outcome.number])
                 for outcome in case.outcomes
                 if outcome.number in runs
             )
-            for key, case in past.by_case().items()
+            for case in past.cases
         }
         return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 

@@ -15,10 +15,10 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 from pydantic_core import from_json
 
@@ -48,7 +48,7 @@ CACHED_BYTES = 8_000_000
 read: a transcript takes a few times the length of its line."""
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """An append-only file of trials, grades and inputs; the transcripts of a run are read from it
     too.
 
@@ -78,13 +78,27 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, *, about: Json, redact: Redactor = str) -> Journal:
-        """A new, empty journal in place of whatever was there. Raises UnavailableError."""
+        """A new, empty journal in place of whatever was there, for the only process that writes
+        it. Raises UnavailableError."""
         journal = cls(path, redact=redact)
-        journal._writer = _open_alone(path)
+        try:
+            output.make_folder(path.parent)
+            # unbuffered: after a failed write, no data in memory fails again later. Created if
+            # missing, and never emptied: another process may have just opened it
+            writer = FileIO(
+                path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
+            )
+        except OSError as error:
+            raise not_written(path, error) from error
+        # the lock ends with the process, however it ends
+        if not _lock(writer):
+            writer.close()
+            raise in_use(path)
+        journal._writer = writer
         try:
             journal._reader = path.open("rb")
             if path.stat().st_size:
-                journal._writer.truncate()
+                writer.truncate()
             journal._append({"journal": VERSION, **about})
         except OSError as error:
             journal.close()
@@ -282,9 +296,6 @@ class Journal:
                     file.close()
             self._writer = self._reader = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -468,27 +479,7 @@ def in_use(path: Path) -> UnavailableError:
     )
 
 
-# --- the file: one writer at a time, complete lines distinguished from damaged ones
-# -----------------
-
-
-def _open_alone(path: Path) -> FileIO:
-    """Open or create the file, for the only process that writes it. Raises UnavailableError.
-
-    The lock ends with the process, however it ends."""
-    try:
-        output.make_folder(path.parent)
-        # unbuffered: after a failed write, no data in memory fails again later. Created if missing,
-        # and never emptied: another process may have just opened it
-        file = FileIO(
-            path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666)
-        )
-    except OSError as error:
-        raise not_written(path, error) from error
-    if not _lock(file):
-        file.close()
-        raise in_use(path)
-    return file
+# --- the file: complete lines distinguished from damaged ones -----------------------------------
 
 
 def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:

@@ -41,10 +41,8 @@ _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def find_part(settings: Settings, suites: Sequence[Suite]) -> PlanPart | None:
-    """The shard in `shard` (`2/8`); None if this machine runs everything. Raises ConfigError."""
-    if not settings.shard:
-        return None
+def find_part(settings: Settings, suites: Sequence[Suite]) -> PlanPart:
+    """The shard in `shard` (`2/8`). Raises ConfigError."""
     index, count = (int(number) for number in settings.shard.split("/"))
     if index > count:
         raise ConfigError(f"invalid shard {settings.shard}: the first number must be 1 to {count}")

@@ -284,16 +284,17 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable) -> JsonObject:
         for name, default in _DEFAULTS.items()
         if (content := getattr(outcome, name, default)) != default
     }
-    return fields | _turn_lists(outcome, agents_seen)
-
-
-def _turn_lists(outcome: Outcome, agents_seen: AgentsTable) -> JsonObject:
-    """The turns, and lists with one entry per turn for data that google-adk's form lacks; a list
-    without entries is left out. The trace of a failed turn is after the others."""
     if isinstance(outcome, Transcript):
         name, turns, failed_traces = "invocations", outcome.invocations, []
     else:
         name, turns, failed_traces = "partial", outcome.partial, [*filter(None, [outcome.trace])]
+    addresses = []
+    for turn in turns:
+        address = fingerprints.digest(agents_json(turn.agents)) if turn.agents else ""
+        if address:
+            agents_seen.setdefault(address, turn.agents)
+        addresses.append(address)
+    # the turns, and a list with an entry per turn for each thing that google-adk's form lacks
     lists: dict[str, Sequence[Any]] = {
         # their agents are in the table
         name: [
@@ -303,12 +304,13 @@ def _turn_lists(outcome: Outcome, agents_seen: AgentsTable) -> JsonObject:
             for turn in turns
         ],
         "states": [turn.state for turn in turns],
-        "agents": [_add_to_table(turn.agents, agents_seen) for turn in turns],
+        "agents": addresses,
         "times": [[event.at for event in turn.steps if event.at is not None] for turn in turns],
         "calls": [
             [dataclasses.asdict(call) for call in turn.timings.calls] if turn.timings else []
             for turn in turns
         ],
+        # that of a failed turn after the others
         "traces": [list(trace) for trace in (*(turn.trace for turn in turns), *failed_traces)],
         "model_calls": [
             [
@@ -320,7 +322,7 @@ def _turn_lists(outcome: Outcome, agents_seen: AgentsTable) -> JsonObject:
             )
         ],
     }
-    return {
+    return fields | {
         name: rows for name, rows in lists.items() if any(row not in (None, "", []) for row in rows)
     }
 
@@ -383,12 +385,3 @@ def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     return AppDetailsWire.model_construct(
         agent_details={wire.name: wire for wire in wires}
     ).to_model()
-
-
-def _add_to_table(agents: tuple[AgentDetails, ...], agents_seen: AgentsTable) -> str:
-    """The address of the agents in the table; "" if there are none."""
-    if not agents:
-        return ""
-    key = fingerprints.digest(agents_json(agents))
-    agents_seen.setdefault(key, agents)
-    return key

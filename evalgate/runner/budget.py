@@ -51,8 +51,20 @@ class Budget:
 
     def begin(self) -> bool:
         """Count a trial as begun and return True, if another may begin."""
+        limits = self._limits
         with self._lock:
-            self.ended = self.ended or self._end_reason()
+            for limit, spent, unit in (
+                (limits.agent_calls, self._calls, "calls"),
+                (limits.tokens, self._tokens, "tokens"),
+                (limits.usd, self._usd, "usd"),
+            ):
+                if limit is None or self.ended:
+                    continue
+                kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
+                if spent >= limit:
+                    self.ended = Sentence("budget_spent", limit, unit)
+                elif self._kept_back and spent + kept_back >= limit:
+                    self.ended = Sentence("budget_kept", limit, unit)
             self.truncated = self.ended or self.truncated
             self._calls += not self.ended
             return not self.ended
@@ -68,22 +80,6 @@ class Budget:
         with self._lock:
             self._kept_back = 0
             self.ended = ""
-
-    def _end_reason(self) -> Wording:
-        limits = self._limits
-        for limit, spent, unit in (
-            (limits.agent_calls, self._calls, "calls"),
-            (limits.tokens, self._tokens, "tokens"),
-            (limits.usd, self._usd, "usd"),
-        ):
-            if limit is None:
-                continue
-            if spent >= limit:
-                return Sentence("budget_spent", limit, unit)
-            kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
-            if self._kept_back and spent + kept_back >= limit:
-                return Sentence("budget_kept", limit, unit)
-        return ""
 
     def has_room(self, trials: int) -> bool:
         """True if so many more trials may begin without ending the run."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +77,16 @@ def grade(
             failed = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=outcome.message)
         return dict.fromkeys(criteria, failed)
     view = TrialView.of(task.case, outcome, repeat=trial.key.repeat)
-
-    def grade_named(name: str) -> Grade:
-        return stored_grades.get(name) or grade_one(name, criteria[name], view)
-
-    new_names = criteria.keys() - stored_grades.keys()
-    if any(use.is_judged and use.name in new_names for use in task.suite.criteria):
+    new = without(criteria, stored_grades)
+    arguments = (new.keys(), new.values(), itertools.repeat(view))
+    if any(use.is_judged and use.name in new for use in task.suite.criteria):
         # criteria that ask a judge take only as long as the slowest
-        with ThreadPoolExecutor(len(criteria), thread_name_prefix="grade") as pool:
-            grades = [*pool.map(grade_named, criteria)]
+        with ThreadPoolExecutor(len(new), thread_name_prefix="grade") as pool:
+            new_grades = [*pool.map(grade_one, *arguments)]
     else:
-        grades = [*map(grade_named, criteria)]
-    return dict(zip(criteria, grades, strict=True))
+        new_grades = [*map(grade_one, *arguments)]
+    grades = {**stored_grades, **dict(zip(new, new_grades, strict=True))}
+    return {name: grades[name] for name in criteria}
 
 
 def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
@@ -101,23 +99,19 @@ def grade_one(name: str, criterion: Criterion, view: TrialView) -> Grade:
         )
     if isinstance(grade, Score) and not grade.is_number:
         grade = not_evaluated(Reason.CRITERION_FAILED, "score_invalid", name, grade.value)
-    return _intern(grade)
-
-
-def _intern(grade: Grade) -> Grade:
-    """The grade; equal grades that hold only a number or a reason share one object."""
-    if grade.findings or (
-        isinstance(grade, Score) and (grade.breakdown or grade.lacking or grade.passed is not None)
-    ):
+    if grade.findings:
         return grade
-    if isinstance(grade, Score):
-        return _plain(Score, value=grade.value, turns=grade.turns)
-    return _plain(NotEvaluated, reason=grade.reason, message=grade.message, turns=grade.turns)
+    if isinstance(grade, NotEvaluated):
+        return _plain(NotEvaluated, reason=grade.reason, message=grade.message, turns=grade.turns)
+    if grade.breakdown or grade.lacking or grade.passed is not None:
+        return grade
+    return _plain(Score, value=grade.value, turns=grade.turns)
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
-    """One shared object for equal plain grades: most of 10,000 cases have the same few."""
+    """One shared object for equal grades that hold only a number or a reason: most of 10,000 cases
+    have the same few."""
     return make(**fields)
 
 
@@ -214,8 +208,19 @@ class Side:
         """The journal addresses of a task's trial and, by criterion name, of its stored grades."""
         task_print, case_print = self.prints.find(task.suite, task.case)
         self.fingerprints[task.key.case] = case_print
-        trial = fingerprints.of_trial(
-            task.key, task=task_print, agent=task.suite.agent, seed=self._session.settings.seed
+        agent = task.suite.agent
+        # the agent's files and environment are compared separately (`model.Inputs`)
+        trial = fingerprints.digest(
+            [
+                fingerprints.VERSION,
+                task.key.suite,
+                task.key.case_id,
+                task.key.repeat,
+                task_print,
+                agent.driver,
+                dict(agent.options),
+                self._session.settings.seed,
+            ]
         )
         # other criteria ask no model and run only evalgate's code: they give the same grade at any
         # time, for free
@@ -371,7 +376,7 @@ class Side:
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = pairing.kind_of(graded, uses, session.settings.deviations)
-        is_crash = graded.failure is not None and not _is_outage(graded)
+        is_crash = graded.failure is not None and graded.failure.kind not in INFRASTRUCTURE
         if task.key.is_first and (kind is VerdictKind.FAIL or is_crash):
             session.budget.keep_back(session.confirming)
         session.watcher.trial_done(
@@ -383,10 +388,6 @@ class Side:
             is_known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
-
-
-def _is_outage(trial: GradedTrial) -> bool:
-    return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
 
 
 FEW = 0.25
@@ -429,7 +430,7 @@ class Session:
             retries=settings.retries,
             stop=self.stop,
             say_once=cache(self.watcher.say),
-            simulate=user.simulation_of(panel, settings),
+            simulate=partial(user.simulate, panel=panel, settings=settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
         self._context = context
@@ -442,41 +443,39 @@ class Session:
 
     def first(self, repeats: int) -> None:
         """Run every case `repeats` times. Raises UnavailableError if a journal cannot be written,
-        because results that cannot be stored must not be paid for."""
+        because results that cannot be stored must not be paid for.
+
+        The few trials that failed because of a provider run once more at the end, when the provider
+        may have recovered: in a large run some trials nearly always fail, and one missing trial
+        leaves its case not measured. Nothing reruns if most trials failed, which is an outage, or
+        if the budget has no runs left."""
         self._repeats = repeats
-        self._carry_out(
-            trials.first_rounds(repeats),
-            wants=lambda task: task.key not in self.sides[task.side].graded,
-        )
-        self._retry_lost()
+        rounds = trials.first_rounds(repeats)
+        self._carry_out(rounds, wants=lambda task: task.key not in self.sides[task.side].graded)
+        for side in self.sides:
+            side.again = frozenset(
+                key
+                for key, trial in side.graded.items()
+                if key.is_first
+                and key.suite not in side.shared
+                and trial.failure is not None
+                and trial.failure.kind in INFRASTRUCTURE
+            )
+        count = sum(len(side.again) for side in self.sides)
+        is_few = 0 < count <= max(1, FEW * self._served())
+        may_retry = is_few and self.settings.retries and not self.stop.is_set()
+        if may_retry and self.budget.has_room(count):
+            self._carry_out(
+                rounds,
+                wants=lambda task: task.key in self.sides[task.side].again,
+                reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
+            )
         self.budget.release()
 
     def probe(self, cases: Collection[CaseKey]) -> None:
         """Run these cases once on both sides, before the first runs of all cases."""
         self._repeats = 1
         self._carry_out(trials.first_rounds(1), wants=lambda task: task.key.case in cases)
-
-    def _retry_lost(self) -> None:
-        """Rerun, once, the few trials that failed because of a provider. They run at the end, when
-        the provider may have recovered: in a large run some trials nearly always fail, and one
-        missing trial leaves its case not measured. Nothing reruns if most trials failed, which is
-        an outage, or if the budget has no runs left."""
-        for side in self.sides:
-            side.again = frozenset(
-                key
-                for key, trial in side.graded.items()
-                if key.is_first and key.suite not in side.shared and _is_outage(trial)
-            )
-        count = sum(len(side.again) for side in self.sides)
-        is_few = 0 < count <= max(1, FEW * self._served())
-        has_room = self.settings.retries and self.budget.has_room(count)
-        if not (is_few and has_room) or self.stop.is_set():
-            return
-        self._carry_out(
-            trials.first_rounds(self._repeats),
-            wants=lambda task: task.key in self.sides[task.side].again,
-            reason=f"trying {words.counted(count, 'run')} once more: lost to rate limits or lost connections",
-        )
 
     def share(self, task: Task, trial: Trial) -> None:
         """Store a trial of the first side in the journals of the sides that share its suite."""

@@ -346,18 +346,6 @@ LEAD = 2
 and a drifting provider or a spent budget must affect both sides equally."""
 
 
-class _SideTasks:
-    """The queue of one side."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[int, Task]] = deque()
-        """Each with its position among the tasks of all sides."""
-        self.begun = 0
-        """The number of its trials that began, without stored ones."""
-        self.under_way = 0
-        """The number of these that have not ended."""
-
-
 class FairTasks(Iterator[Task]):
     """Gives the tasks of sides that are measured together to many threads. A thread returns each
     task with `done`.
@@ -379,9 +367,13 @@ class FairTasks(Iterator[Task]):
         at_once: int,
         stop: threading.Event,
     ) -> None:
-        self._sides = [_SideTasks() for _ in range(sides)]
+        # by side: its queue, each task with its position among those of all sides; how many of its
+        # trials began, without stored ones; and how many of these have not ended
+        self._waiting: list[deque[tuple[int, Task]]] = [deque() for _ in range(sides)]
+        self._begun = [0] * sides
+        self._under_way = [0] * sides
         for position, task in enumerate(tasks):
-            self._sides[task.side].waiting.append((position, task))
+            self._waiting[task.side].append((position, task))
         self._known = is_known
         self._share = math.ceil(at_once / sides)
         self._lead = LEAD * at_once
@@ -393,18 +385,26 @@ class FairTasks(Iterator[Task]):
         at `stop`."""
         with self._changed:
             while not self._stop.is_set():
-                waiting_sides = [side for side in self._sides if side.waiting]
-                if not waiting_sides:
+                queues = [queue for queue in self._waiting if queue]
+                if not queues:
                     break
-                waiting_sides.sort(key=lambda side: side.waiting[0][0])
-                first_position = waiting_sides[0].waiting[0][0]
-                for side in waiting_sides:
-                    position, task = side.waiting[0]
-                    if position - first_position <= self._lead and self._begin(
-                        side, task, first_position=first_position
-                    ):
-                        side.waiting.popleft()
-                        return task
+                queues.sort(key=lambda queue: queue[0][0])
+                first_position = queues[0][0][0]
+                for queue in queues:
+                    position, task = queue[0]
+                    side = task.side
+                    if position - first_position > self._lead:
+                        continue
+                    if not self._known(task):
+                        others = (other for other in range(len(self._waiting)) if other != side)
+                        if self._under_way[side] >= self._share and any(
+                            self._waits_for(side, other, first_position) for other in others
+                        ):
+                            continue
+                        self._begun[side] += 1
+                        self._under_way[side] += 1
+                    queue.popleft()
+                    return task
                 self._changed.wait()
         raise StopIteration
 
@@ -412,28 +412,15 @@ class FairTasks(Iterator[Task]):
         """Return a task that a thread has finished."""
         with self._changed:
             if not self._known(task):
-                self._sides[task.side].under_way -= 1
+                self._under_way[task.side] -= 1
             self._changed.notify_all()
 
-    def _begin(self, side: _SideTasks, task: Task, *, first_position: int) -> bool:
-        """True if the task may begin now; counts it as begun."""
-        if self._known(task):
-            return True
-        other_sides = [other for other in self._sides if other is not side]
-        if side.under_way >= self._share and any(
-            self._waits_for(side, other, first_position) for other in other_sides
-        ):
-            return False
-        side.begun += 1
-        side.under_way += 1
-        return True
-
-    def _waits_for(self, side: _SideTasks, other: _SideTasks, first_position: int) -> bool:
+    def _waits_for(self, side: int, other: int, first_position: int) -> bool:
         """True if the side waits for the other one, which runs, is about to run, is ahead, or is
         finished."""
-        if other.under_way or side.begun < other.begun:
+        if self._under_way[other] or self._begun[side] < self._begun[other]:
             return True
-        if not other.waiting:
+        if not self._waiting[other]:
             return False
-        position, task = other.waiting[0]
+        position, task = self._waiting[other][0]
         return position - first_position <= self._lead and not self._known(task)

@@ -180,16 +180,12 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> l
     ]
 
 
-def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
-    """Makes the user of each trial. Without a panel, users of scenarios fail with a reason."""
-
-    def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
-        draw = (
-            settings.seed * len(Purpose) + list(Purpose).index(key.purpose)
-        ) * REPEATS + key.number
-        return begin(case, suite.simulator, panel=panel, draw=draw, deviations=settings.deviations)
-
-    return simulate
+def simulate(
+    suite: Suite, case: Case, key: TrialKey, *, panel: JudgePanel | None, settings: Settings
+) -> UserSimulator:
+    """The user of a trial. Without a panel, users of scenarios fail with a reason."""
+    draw = (settings.seed * len(Purpose) + list(Purpose).index(key.purpose)) * REPEATS + key.number
+    return begin(case, suite.simulator, panel=panel, draw=draw, deviations=settings.deviations)
 
 
 def _settle(suite: Suite, settings: Settings) -> Suite:

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and the checkout of a folder."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def new_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def top_of(root: Path) -> Path:
+    """The checkout of a folder: the nearest folder with a `.git`, else the folder itself."""
+    start = root.resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)

@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.values import Environ, frozen_dataclass, matches_any
-from . import isolation, process, redact
+from . import process, redact
+from .files import top_of
 from .process import ChildStartError
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
@@ -205,10 +206,15 @@ class Git:
     """What errors must not show."""
 
     def run(
-        self, *arguments: str, cwd: str, timeout_s: float = LOCAL_TIMEOUT_S, settings: Settings = ()
+        self,
+        *arguments: str,
+        cwd: str,
+        timeout_s: float = LOCAL_TIMEOUT_S,
+        settings: Settings = (),
+        codes: Container[int] = (0,),
     ) -> bytes:
-        """The output of `git ARGUMENTS`. Raises GitFailed for a nonzero exit, a timeout or too much
-        output."""
+        """The output of `git ARGUMENTS`. Raises GitFailed for an exit code that is not in `codes`,
+        a timeout or too much output."""
         name = f"git {next((argument for argument in arguments if not argument.startswith('-')), '')}".strip()
         full_environment = with_settings(self.environment, [*self.settings, *settings])
         try:
@@ -222,7 +228,7 @@ class Git:
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
         is_too_large = finished.stdout.total > MOST_OUTPUT_BYTES
-        if finished.returncode == 0 and not finished.timed_out and not is_too_large:
+        if finished.returncode in codes and not finished.timed_out and not is_too_large:
             return finished.stdout.last_bytes()
         words = self.redacted(finished.stderr.text(limit=MESSAGE_WIDTH))
         complaint = parse_complaint(words)
@@ -283,8 +289,15 @@ def find_source(root: Path) -> UserRepository:
     It is found here and named to git, so that git need not trust its owner (`safe.directory`)."""
     start = root.resolve()
     for folder in (start, *start.parents):
-        git_dir = _git_folder(folder)
-        if git_dir is not None:
+        git_dir = folder / ".git"
+        if git_dir.is_file():  # of a linked worktree or a submodule
+            with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(4096)
+            if not text.startswith("gitdir: "):
+                continue
+            git_dir = (folder / text.removeprefix("gitdir: ").strip()).resolve()
+        head = git_dir / "HEAD"
+        if head.is_file() or head.is_symlink():
             pointer = git_dir / "commondir"
             common = git_dir
             if pointer.is_file():
@@ -294,20 +307,6 @@ def find_source(root: Path) -> UserRepository:
         f"{root} is not in a git repository, so there is no base to compare with",
         hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
     )
-
-
-def _git_folder(working_tree: Path) -> Path | None:
-    """The git directory of a working tree, through `.git` if that is a file; None without a
-    repository."""
-    git_dir = working_tree / ".git"
-    if git_dir.is_file():
-        with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(4096)
-        if not text.startswith("gitdir: "):
-            return None
-        git_dir = (working_tree / text.removeprefix("gitdir: ").strip()).resolve()
-    head = git_dir / "HEAD"
-    return git_dir if head.is_file() or head.is_symlink() else None
 
 
 def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[Setting]:
@@ -391,13 +390,19 @@ def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     if unknown."""
     commit = commit_of(root, environ)
     try:
+        keys = _read(root, environ, "config", "--null", "--name-only", "--list").split(b"\0")
+        filters = sorted(
+            {os.fsdecode(key).rpartition(".")[0] for key in keys if key.startswith(b"filter.")}
+        )
+        # the programs of filters are disabled
+        settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
         status = _read(
             root,
             environ,
             *("--no-optional-locks", "status", "--porcelain", "--ignore-submodules=all", "--"),
             *_SOURCE_PATHS,
             timeout_s=STATUS_TIMEOUT_S,
-            settings=_without_filters(root, environ),
+            settings=[(f"{name}.{key}", value) for name in filters for key, value in settings],
         )
     except (UnavailableError, OSError):
         return commit, None
@@ -422,18 +427,6 @@ def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str
     return frozenset(os.fsdecode(output).split("\0")) - {""}
 
 
-def _without_filters(root: Path, environ: Environ) -> list[Setting]:
-    """Settings that disable the programs of all filters in the repository's configuration."""
-    arguments = ("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
-    try:
-        output = _read(root, environ, *arguments)
-    except GitFailed:  # there are none
-        return []
-    names = {os.fsdecode(key).rpartition(".")[0] for key in output.split(b"\0") if key}
-    filter_settings = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    return [(f"{name}.{key}", value) for name in sorted(names) for key, value in filter_settings]
-
-
 _SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
 STATUS_TIMEOUT_S = 10.0
 
@@ -450,17 +443,20 @@ def private_folder(under: Path) -> Iterator[Path]:
 
     A lock beside it shows that its process runs; the system releases the lock at the end of the
     process. Raises UnavailableError."""
+    import filelock  # noqa: PLC0415 - see above
+
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+    new_lock = partial(filelock.FileLock, timeout=0, thread_local=False)
     try:
         under.mkdir(parents=True, exist_ok=True)
         for old_folder in sorted(under.glob(f"{_PREFIX}*")):
             if old_folder.is_dir():
-                lock = _lock_of(old_folder)
+                lock = new_lock(old_folder.with_suffix(".lock"))
                 with suppress(OSError):  # filelock.Timeout, if its process runs, is an OSError
                     lock.acquire()
                     _remove_with_lock(old_folder, lock)
         folder = under.resolve() / name
-        lock = _lock_of(folder)
+        lock = new_lock(folder.with_suffix(".lock"))
         lock.acquire()  # before the folder exists, so that no folder is without a lock
         folder.mkdir(mode=0o700)
     except OSError as error:
@@ -484,12 +480,6 @@ def remove_folder(folder: Path) -> None:
                     with suppress(OSError):
                         place.chmod(stat.S_IRWXU)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lock_of(folder: Path) -> filelock.FileLock:
-    import filelock  # noqa: PLC0415 - see above
-
-    return filelock.FileLock(folder.with_suffix(".lock"), timeout=0, thread_local=False)
 
 
 def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
@@ -522,13 +512,15 @@ class Repository:
     ways: tuple[Settings, ...] = field(default=(), repr=False)
     """Settings for the remote, tried in order."""
 
-    def run(self, *arguments: str) -> str:
-        """The output of `git ARGUMENTS` without surrounding blanks; no network. Raises
-        GitFailed."""
-        return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
+    def run(self, *arguments: str, **options: Any) -> str:
+        """The output of `git ARGUMENTS` without surrounding blanks, with the options of `Git.run`;
+        no network. Raises GitFailed."""
+        git_dir = f"--git-dir={self.git_dir}"
+        output = self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
+        return output.decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(self, *arguments: str, **options: Any) -> bytes:
-        """Like `run`, as bytes, with the options of `Git.run`."""
+        """Like `run`, as bytes."""
         git_dir = f"--git-dir={self.git_dir}"
         return self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
 
@@ -566,7 +558,9 @@ class Repository:
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             return None
         try:
-            return self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") or None
+            # 1: there is no such name
+            commit = f"{name}^{{commit}}"
+            return self.run("rev-parse", "--verify", "--quiet", commit, codes=(0, 1)) or None
         except GitFailed as error:
             if error.complaint in {Complaint.NO_GIT, Complaint.TIMEOUT}:
                 raise
@@ -740,7 +734,7 @@ def first_committed(
 
     A checkout with none of the places is not opened: a watch would count it as read by its agent.
     `cache`: a folder without files of the commit."""
-    top = isolation.top_of(root)
+    top = top_of(root)
     inside_paths = [
         path
         for path in paths

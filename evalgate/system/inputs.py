@@ -374,25 +374,22 @@ class Snapshot:
         return self._content(absolute) if _is_hash_based(absolute) else "source"
 
     def _everything(self, _path: str, *, contents: bool) -> str:
-        def parts() -> Iterator[str]:
-            for folder in sorted(self._folders):
-                is_cache = _split(folder)[1] == "__pycache__"
-                for name in self._visible(folder):
-                    place = _join(folder, name)
-                    if (
-                        is_cache
-                        and name.endswith(".pyc")
-                        and not _is_hash_based(f"{self._top}/{place}")
-                    ):
-                        continue
-                    if self._folders[folder][name] == FOLDER:  # commits have no empty folders
-                        continue
-                    if contents or not self._is_excluded(place):
-                        yield from (place, self._folders[folder][name])
-                    if contents:
-                        yield self._answer_file(place)
-
-        return _digest(parts())
+        parts: list[str] = []
+        for folder in sorted(self._folders):
+            is_cache = _split(folder)[1] == "__pycache__"
+            for name in self._visible(folder):
+                place = _join(folder, name)
+                kind = self._folders[folder][name]
+                is_bytecode = is_cache and name.endswith(".pyc")
+                if is_bytecode and not _is_hash_based(f"{self._top}/{place}"):
+                    continue
+                if kind == FOLDER:  # commits have no empty folders
+                    continue
+                if contents or not self._is_excluded(place):
+                    parts += (place, kind)
+                if contents:
+                    parts.append(self._answer_file(place))
+        return _digest(parts)
 
     _answer_names = functools.partialmethod(_everything, contents=False)
     _answer_everything = functools.partialmethod(_everything, contents=True)

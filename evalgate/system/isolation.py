@@ -32,6 +32,7 @@ from pathlib import Path
 from evalgate.errors import UnavailableError
 from evalgate.values import Environ, Log, frozen_dataclass, matches_any
 from . import redact
+from .files import top_of
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""
@@ -841,12 +842,6 @@ def _set_base(environment: Path, name: str, base: Path) -> None:
 
 
 # --- the copy ---------------------------------------------------------------------------------
-
-
-def top_of(root: Path) -> Path:
-    """The checkout of a folder: the nearest folder with a `.git`, else the folder itself."""
-    start = root.resolve()
-    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def credential_files(environ: Environ) -> frozenset[Path]:

@@ -127,7 +127,7 @@ def provide(request: EnvironmentRequest, world: InstallSetup) -> Interpreter:
     python_path = _resolve_python(request.python, request.root, world) if _is_named(request) else ""
     project_needs = python_needs.nearest_needs(request.folder, request.root)
     rules = python_needs.python_rules(request.folder, request.root, project_needs)
-    if python_path:
+    if python_path and rules:
         _report_misfit(python_path, rules, world, subject=f"`python: {request.python}` is")
     if python_path and not request.requirements:
         return Interpreter(python=python_path)
@@ -190,9 +190,8 @@ def _resolve_python(python: str, root: Path, world: InstallSetup) -> str:
 
 def venv_pythons(folder: Path, root: Path) -> Iterator[Path]:
     """The Pythons of each `.venv` that may be in `folder` and above it, up to `root`."""
-    for place in (folder, *folder.parents):
-        if place.is_relative_to(root):
-            yield place / ".venv" / "bin" / "python"
+    for place in python_needs.upward(folder, root):
+        yield place / ".venv" / "bin" / "python"
 
 
 def _find_python(
@@ -204,7 +203,8 @@ def _find_python(
     candidates = list(dict.fromkeys([*map(str, own_pythons), *_on_path(world)]))
     for python in candidates:
         if not request.framework or _can_import(python, request.framework, request.root, world):
-            _report_misfit(python, rules, world, subject=f"the agent runs in {python},")
+            if rules:
+                _report_misfit(python, rules, world, subject=f"the agent runs in {python},")
             return python
     start = request.folder.relative_to(request.root).as_posix()
     condition = f"that has {request.framework}" if request.framework else "at all"
@@ -323,10 +323,8 @@ def _rules_text(rules: Sequence[PythonRule]) -> str:
 def _report_misfit(
     python: str, rules: Sequence[PythonRule], world: InstallSetup, *, subject: str
 ) -> None:
-    """Report that a Python that was not chosen by the rules, if there are any, does not fit them.
-    Raises InstallFailed."""
-    if not rules:
-        return
+    """Report that a Python that was not chosen by the rules does not fit them. Raises
+    InstallFailed."""
     report = _ask_python(python, world)
     try:
         violated_rules = [rule for rule in rules if not _fitting_versions([report.version], [rule])]

@@ -150,9 +150,9 @@ def listed_needs(requirements: Sequence[str], root: Path) -> Needs:
 
 def nearest_needs(folder: Path, root: Path) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None if not found."""
-    for place in _upward(folder, root):
-        needs = _project_needs(place, root)
-        if needs is not None:
+    for place in upward(folder, root):
+        has_project = (place / "pyproject.toml").is_file()
+        if has_project and (needs := _project_needs(place, root)) is not None:
             return needs
         file = place / "requirements.txt"
         if file.is_file():
@@ -161,14 +161,14 @@ def nearest_needs(folder: Path, root: Path) -> Needs | None:
                 kind=NeedKind.REQUIREMENTS, root=root, folder=place, files=(file,), text=text
             )
         files = [place / name for name in ("setup.py", "pyproject.toml", "setup.cfg")]
-        text = "\n".join(map(_text, files))
         setup = next(filter(Path.is_file, files[:2]), None)
+        text = "\n".join(map(_text, files)) if setup else ""
         if setup and "install_requires" in text:
             return Needs(kind=NeedKind.SETUP, root=root, folder=place, files=(setup,), text=text)
     return None
 
 
-def _upward(folder: Path, root: Path) -> Iterator[Path]:
+def upward(folder: Path, root: Path) -> Iterator[Path]:
     """The folder and those above it, up to `root`."""
     for place in (folder, *folder.parents):
         yield place
@@ -199,7 +199,7 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
                 if name in members:
                     yield members[name]
 
-    for top in _upward(project, root):
+    for top in upward(project, root):
         workspace = _table(_tables(top), "tool", "uv", "workspace")
         if not workspace:
             continue
@@ -265,7 +265,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
 
 def _lock_of(place: Path, root: Path) -> Path | None:
     """The uv.lock of a project, or of the workspace above it."""
-    for folder in _upward(place, root):
+    for folder in upward(place, root):
         lock = folder / "uv.lock"
         if lock.is_file() and (
             folder == place or "tool.uv.workspace" in _text(folder / "pyproject.toml")
@@ -410,10 +410,10 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
     top = needs.folder if needs and folder.is_relative_to(needs.folder) else root
     files = (
         place / name
-        for place in _upward(folder, top)
+        for place in upward(folder, top)
         for name in ("pyproject.toml", "setup.cfg", "setup.py")
     )
-    rules = [*filter(None, (_required_python(file, root) for file in files))][:1]
+    rules = [*filter(None, (_required_python(file, root) for file in files if file.is_file()))][:1]
     if needs and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = needs.folder / "poetry.lock" if is_poetry else needs.files[0]
@@ -422,7 +422,9 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
             lock_rule = _rule(name, version_text, file, root, is_poetry=is_poetry)
             if not any(_parts(rule) >= _parts(lock_rule) for rule in rules):
                 rules.append(lock_rule)
-    return (*rules, *_pin(folder, root))
+    pin_files = (place / ".python-version" for place in upward(folder, root))
+    pin_file = next(filter(Path.is_file, pin_files), None)
+    return (*rules, *(_pin(pin_file, root) if pin_file else ()))
 
 
 def _parts(rule: PythonRule) -> set[str]:
@@ -453,23 +455,19 @@ def _rule(name: str, text: str, file: Path, root: Path, *, is_poetry: bool = Fal
     )
 
 
-def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
-    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment in it fits
-    every version."""
-    for place in _upward(folder, root):
-        file = place / ".python-version"
-        if file.is_file():
-            lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
-            first_line = next((line for line in lines if line), "")
-            match = _PIN.fullmatch(first_line)
-            specifier = version_specifier(match[1]) if match else ""
-            if first_line:
-                yield PythonRule(
-                    specifier=specifier,
-                    source=f"`{first_line}` ({file.relative_to(root)})",
-                    is_pin=True,
-                )
-            return
+def _pin(file: Path, root: Path) -> Iterator[PythonRule]:
+    """The rule of a `.python-version`, as pyenv and uv read it; the name of an environment in it
+    fits every version."""
+    lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
+    first_line = next((line for line in lines if line), "")
+    match = _PIN.fullmatch(first_line)
+    specifier = version_specifier(match[1]) if match else ""
+    if first_line:
+        yield PythonRule(
+            specifier=specifier,
+            source=f"`{first_line}` ({file.relative_to(root)})",
+            is_pin=True,
+        )
 
 
 def version_specifier(version: str) -> str:

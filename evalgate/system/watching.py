@@ -96,10 +96,26 @@ class Watch:
         self._marks = 0
 
     def __enter__(self) -> Self:
-        try:
-            self._begin()
-        except ImportError:
+        if sys.platform != "linux":
             self._lose(REASONS[errno.ENOSYS])
+            return self
+        samples: dict[int, str] = {}
+        try:
+            # the folders are listed before the first watch, so that our own opens are not events
+            listing = list(self._list_folders("", samples))
+            self._inotify = INotify()
+            self._private = tempfile.mkdtemp(prefix="evalgate-watch-")
+            Path(self._private, "mark").touch()
+            self._private_watch = self._inotify.add_watch(self._private, MASK)
+            for folder in listing:
+                self._add(folder)
+            if not self._folders:
+                raise NotADirectoryError(errno.ENOTDIR, "the checkout is not there")
+            self._reader = threading.Thread(
+                target=self._read, args=(self._inotify.fileno(),), daemon=True
+            )
+            self._reader.start()
+            self._test_file_systems(samples.values())
         except OSError as error:
             self._lose_by(error)
         return self
@@ -135,27 +151,6 @@ class Watch:
 
     # --- beginning ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Watch every folder. The folders are listed before the first watch, so that our own opens
-        are not events."""
-        if sys.platform != "linux":
-            raise ImportError("inotify")
-        samples: dict[int, str] = {}
-        listing = list(self._list_folders("", samples))
-        self._inotify = INotify()
-        self._private = tempfile.mkdtemp(prefix="evalgate-watch-")
-        Path(self._private, "mark").touch()
-        self._private_watch = self._inotify.add_watch(self._private, MASK)
-        for folder in listing:
-            self._add(folder)
-        if not self._folders:
-            raise NotADirectoryError(errno.ENOTDIR, "the checkout is not there")
-        self._reader = threading.Thread(
-            target=self._read, args=(self._inotify.fileno(),), daemon=True
-        )
-        self._reader.start()
-        self._test_file_systems(samples.values())
-
     def _list_folders(self, folder: str, samples: dict[int, str] | None = None) -> Iterator[str]:
         """`folder` and the folders below it that are to be watched. `samples`, by device: the last
         file in it.
@@ -165,13 +160,13 @@ class Watch:
         while pending:
             folder = pending.pop()
             try:
-                with os.scandir(self._full(folder)) as listing:
+                with os.scandir(_join(self._top, folder)) as listing:
                     entries = list(listing)
             except ABSENT:
                 continue
             if samples is not None:
                 files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
-                device = os.lstat(self._full(folder)).st_dev
+                device = os.lstat(_join(self._top, folder)).st_dev
                 samples[device] = (
                     _join(folder, files[0].name) if files else samples.get(device, folder)
                 )
@@ -188,7 +183,7 @@ class Watch:
         Raises OSError."""
         inotify = self._inotify
         try:
-            watch = inotify.add_watch(self._full(folder), MASK) if inotify else -1
+            watch = inotify.add_watch(_join(self._top, folder), MASK) if inotify else -1
         except ABSENT:
             return False
         if watch in self._folders:
@@ -202,7 +197,9 @@ class Watch:
         paths = []
         for path in samples:
             with suppress(OSError):
-                os.close(os.open(self._full(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+                os.close(
+                    os.open(_join(self._top, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                )
                 paths.append(path or ".")
         self._drain()
         with self._changed:
@@ -298,9 +295,6 @@ class Watch:
             self._lose(f"{error.filename!r} cannot be read")
         else:
             self._lose(REASONS.get(error.errno or 0, f"the watch failed: {error.strerror}"))
-
-    def _full(self, path: str) -> str:
-        return _join(self._top, path)
 
 
 def attribute_opens(

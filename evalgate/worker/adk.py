@@ -34,10 +34,10 @@ MOST_ARTIFACT = 6_000_000
 LOADING_OBJECTS = 300_000
 """New objects between two searches for garbage while an agent loads: nearly all of them stay, but a
 tree that is parsed there is large garbage."""
-# imported in each turn, with the package that it needs
 OPTIONAL_MODULES = {"google.adk.agents.remote_a2a_agent": "a2a"}
-# modules of the providers that record nothing
+"""Modules that google-adk imports in each turn, each with the package that it needs."""
 NO_OP_PREFIXES = ("opentelemetry.trace", "opentelemetry._logs", "opentelemetry.metrics")
+"""Beginnings of the modules of OpenTelemetry's providers that record nothing."""
 
 
 # --- less work in every turn ---
@@ -81,6 +81,7 @@ def skip_unrecorded_descriptions() -> None:
     sources = (trace.get_tracer_provider, _logs.get_logger_provider, metrics.get_meter_provider)
 
     def use_inference_span(*arguments: Any, **options: Any) -> Any:
+        """google-adk's description if something records it, else a context that does nothing."""
         names = [type(source()).__module__ for source in sources]
         is_recorded = not all(name.startswith(NO_OP_PREFIXES) for name in names)
         return original(*arguments, **options) if is_recorded else nullcontext()
@@ -114,6 +115,7 @@ class BeforeCalls:
     service that has not answered yet, also with an error, is not waited for: it may be down."""
 
     retry_options: Any = None
+    """None until a service has answered; see `retry_options`."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Note the start of a model call."""
@@ -143,6 +145,7 @@ class AfterCalls:
     BasePlugin."""
 
     before_calls: Any
+    """The BeforeCalls of the same Runner, set by `instrument`."""
 
     async def after_model_callback(self, *, callback_context: Any, **fields: Any) -> None:
         """Note a model's answer or error."""
@@ -171,6 +174,7 @@ class AfterCalls:
 
 
 def _key(context: Any) -> tuple[str, str]:
+    """Identifies a model call: in an invocation, an agent makes one after another."""
     return context.invocation_id, context.agent_name
 
 
@@ -195,6 +199,7 @@ class ImportedAgent:
     """An agent as its module has it."""
 
     root_agent: Any
+    """The agent to run; one inside the tree if the options name it."""
     app: Any
     """None if the package has only a root agent."""
     name: str
@@ -319,6 +324,7 @@ async def _app_or_agent(module: ModuleType, closing: AsyncExitStack) -> Any:
 
 
 def _split_app(app_or_agent: Any) -> tuple[Any, Any]:
+    """An App and its root agent; None and the agent if there is no App."""
     return (
         (app_or_agent, app_or_agent.root_agent) if _is_app(app_or_agent) else (None, app_or_agent)
     )
@@ -367,9 +373,11 @@ class ToolThread:
     """A thread that runs plain functions one after another. It starts with the first one."""
 
     def __init__(self) -> None:
+        """Starts no thread: most conversations call no plain function."""
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._is_started = False
-        self._open_count = 0  # functions that have not ended
+        self._open_count = 0
+        """Functions that have not ended."""
 
     def submit(self, call: Callable[[], object]) -> None:
         """Run `call`, which raises nothing, after all earlier ones."""
@@ -379,6 +387,7 @@ class ToolThread:
         self._calls.put(call)
 
     def _run(self) -> None:
+        """Run the submitted calls, until the process ends."""
         while True:
             self._calls.get()()
 
@@ -389,11 +398,14 @@ class ToolThread:
         future = loop.create_future()
 
         def end(settle: Callable[[], object]) -> None:
+            """In the loop's thread: count the function as ended, and settle a future that still
+            waits."""
             self._open_count -= 1
             if not future.done():
                 settle()
 
         def call() -> None:
+            """In the tool thread: run the function, unless its turn was given up meanwhile."""
             settle: Callable[[], object] = future.cancel
             try:
                 if not future.cancelled():
@@ -434,6 +446,8 @@ def run_plain_tools_in_threads() -> None:
         return
 
     async def _invoke_callable(self: Any, target: Any, args_to_call: Any) -> Any:
+        """google-adk's method, with a plain function replaced by a coroutine that waits for its
+        thread."""
         thread = TOOL_THREAD.get()
         loop = asyncio.get_running_loop()
         coroutine = inspect.iscoroutinefunction
@@ -446,6 +460,7 @@ def run_plain_tools_in_threads() -> None:
         )
 
         def call(arguments: Message) -> Any:
+            """Run the function in this thread as if in the loop's: it finds the loop running."""
             asyncio._set_running_loop(loop)  # noqa: SLF001 - see above
             try:
                 return function(**arguments)
@@ -453,6 +468,8 @@ def run_plain_tools_in_threads() -> None:
                 asyncio._set_running_loop(None)  # noqa: SLF001 - see above
 
         async def in_thread(**arguments: Any) -> Any:
+            """The function's result, from the conversation's thread, with the context of this
+            task."""
             return await thread.result(partial(contextvars.copy_context().run, call, arguments))
 
         return await original(self, in_thread, args_to_call)
@@ -470,6 +487,7 @@ def share_connections() -> None:
 
     @wraps(connect)
     def connect_for_any_thread(*args: Any, **options: Any) -> Any:
+        """`sqlite3.connect` without the check of threads, unless the caller sets it."""
         return connect(
             *args, **({"check_same_thread": False, **options} if len(args) < 5 else options)
         )
@@ -487,6 +505,7 @@ class AdkSession:
     that set it."""
 
     def __init__(self, host: Host, start: Message) -> None:
+        """`start`: the message `start`, whose ids, state and earlier turns may be missing."""
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
         from google.adk.runners import Runner
@@ -497,15 +516,20 @@ class AdkSession:
             "user_id": start.get("user_id") or "test_user_id",
             "session_id": start.get("session_id") or f"evalgate-{uuid.uuid4()}",
         }
+        """Of the session; the service decides on `session_id`."""
         self._start = start
         self._host = host
         self._root_agent = host.loaded.root_agent
         self._names = {
             str(agent.name) for agent in description.tree(self._root_agent, with_tools=False)
         }
+        """Of all agents in the tree."""
         self._thread = host.idle_threads.pop() if host.idle_threads else ToolThread()
+        """For plain functions: one of an ended conversation, if there is any."""
         self._leave_thread = weakref.finalize(self, self._thread.join, host.idle_threads)
+        """Works once: at the end, or when nobody holds the session any more."""
         self.live = False
+        """See server.Session."""
         self._service = InMemorySessionService()
         with warnings.catch_warnings():
             # `plugins`, as google-adk's own evaluation passes them: a test may make warnings errors
@@ -581,6 +605,7 @@ class AdkSession:
             )
 
     async def _read_session(self, **config: Any) -> Any:
+        """The session as the service has it; `config`: for `get_session`."""
         return await _await_result(self._service.get_session(**self._ids, **config))
 
     async def _read_state(self) -> Message:
@@ -758,13 +783,17 @@ def _prewarm_agent() -> Any:
     from google.genai import types
 
     class PrewarmLlm(BaseLlm):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        """A model that is no service."""
+
         model: str = "prewarm"
+        """A required field of BaseLlm; no model has this name."""
 
         async def generate_content_async(
             self,
             llm_request: Any,
             stream: bool = False,  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
         ) -> AsyncGenerator[Any, None]:
+            """A call of the tool, and after its response a text."""
             is_answered = any(
                 part.function_response
                 for content in llm_request.contents
@@ -798,14 +827,17 @@ class Host(server.Host):
     asks = True
     takes_history = True
     loaded: ImportedAgent
+    """Set by `take`."""
     plugins: tuple[Any, ...]
     """The first and the last of each runner."""
     artifact_service: Any = None
     """None: each session has its own."""
 
     def __init__(self) -> None:
+        """Imports nothing: the options come with `load`."""
         self._patches = Patches()
         self.idle_threads: list[ToolThread] = []
+        """Of ended conversations; later ones use them."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent. Raises errors.LoadFailed."""

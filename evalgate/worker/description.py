@@ -13,11 +13,16 @@ from typing import Any
 from .pipe import Message, dump_model, present
 
 MOST_AGENTS = 1_000
+"""In a tree, with the agents of tools; the others are left out."""
 MOST_TOOLS = 200
+"""Of one agent; the others are left out."""
 INSTRUCTION = 40_000
+"""Characters of all instructions of an agent together."""
 DESCRIPTION = 4_000
+"""Characters of the description of an agent or a tool."""
 SHORT = 400
-"""Characters, more than evalgate keeps: it removes secrets before it cuts."""
+"""Characters of a name, a setting or a parameter. All limits are above those of evalgate, which
+removes secrets before it cuts."""
 SETTINGS = (
     *("temperature", "top_p", "top_k", "max_output_tokens", "candidate_count", "seed"),
     *("stop_sequences", "presence_penalty", "frequency_penalty", "response_mime_type"),
@@ -26,6 +31,7 @@ SETTINGS = (
 """Settings of a model's config. Others may hold credentials (`http_options`), or have their own
 place (`tools`)."""
 INSTRUCTIONS = ("static_instruction", "global_instruction", "instruction")
+"""Attributes with an agent's instructions, in the order in which they are joined."""
 OPTIONS = (
     "include_contents",
     "max_iterations",
@@ -38,6 +44,7 @@ HIDDEN_PARAMETERS = frozenset({"self", "tool_context", "input_stream"})
 _SECRET = re.compile(r"(?i)^[^=]*(?:key|token|secret|passw|credential|auth)|://[^/\s:@]*:[^/\s@]+@")
 """A parameter with the name of a secret, or an address with a password."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""An address in memory, which differs in every process."""
 
 
 CLIENTS = {"Gemini": "model", "LiteLlm": "model", "LiteLLMModel": "model_id"}
@@ -54,6 +61,7 @@ def models(root: Any) -> list[str]:
 
 
 def _without_key(client: Any) -> Any:
+    """The model of a client that CLIENTS knows; None if the client has a key of its own."""
     arguments = _read(client, "_additional_args")  # of LiteLlm
     has_key = _read(client, "api_key") or (isinstance(arguments, dict) and arguments.get("api_key"))
     return None if has_key else _read(client, CLIENTS.get(type(client).__name__, ""))
@@ -76,6 +84,7 @@ def tree(root: Any, *, with_tools: bool = True) -> list[Any]:
 
 
 def _tools(agent: Any) -> list[Any]:
+    """The first MOST_TOOLS tools of an agent: functions, tools and toolsets."""
     return _members(agent, "tools")[:MOST_TOOLS]
 
 
@@ -112,6 +121,7 @@ def _read(owner: Any, name: str) -> Any:
 
 
 def _members(agent: Any, name: str) -> list[Any]:
+    """A list attribute of an agent; empty if it is missing or of another type."""
     members = _read(agent, name)
     return list(members) if isinstance(members, (list, tuple)) else []
 

@@ -14,32 +14,43 @@ from urllib.parse import urlsplit
 from .pipe import Message
 
 RATE_LIMITED = "rate_limited"
+"""The kind of status 429: the provider asks for a pause."""
 UNREACHABLE = "unreachable"
+"""The kind of lost connections, timeouts and services that are down."""
 MODEL_ERROR = "model_error"
+"""The kind of other errors that a model's provider answers, such as an invalid request."""
 UNAUTHORIZED = "unauthorized"
+"""The kind of a missing or refused key."""
 RAISED = "raised"
+"""The kind of all other exceptions, which are the agent's own."""
 
 MODEL_MODULES = re.compile(r"(anthropic|botocore|google\.(adk|genai)|litellm|openai)\b")
+"""Beginnings of the module names of libraries that call models."""
 NETWORK_MODULES = re.compile(
     r"(aiohttp|anthropic|anyio|botocore|google|grpc|httpcore2?|httpx2?|litellm|openai|requests|urllib3?|websockets)\b"
 )
-"""The libraries of models, and all that ask a service: the beginnings of module names."""
+"""Beginnings of the module names of all libraries that ask a service."""
 NETWORK_NAMES = re.compile(
     r"Connect|Timeout|RemoteProtocol|ReadError|WriteError|NetworkError|ProtocolError|ServerDisconnected|"
     r"ServiceUnavailable|InternalServerError|ProxyError|ChunkedEncoding|RetryError|DeadlineExceeded|NameResolution"
 )
+"""Parts of the class names of exceptions after which no answer came."""
 STATUS_WORDS = {
     "RESOURCE_EXHAUSTED": 429, "RATE_LIMIT": 429, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504, "INTERNAL": 500,
     "OVERLOADED": 503,
 }  # fmt: skip
+"""The HTTP status by a word in an error code that has no number; the first word found counts."""
 SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
+"""A `Retry-After` in seconds; one with a date is ignored."""
 RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
+"""The delay of Google's RetryInfo, in the details of an error as text."""
 NOISE = re.compile(
     r" \[type=\w+, input_value=[^\n]*|For further information visit \S+| at 0x[0-9a-fA-F]+"
 )
 """What pydantic adds to its messages: parts of the input, which may be those of a secret. Addresses
 in memory: reports group cases by message."""
 FRAMES_KEPT = 12
+"""The innermost frames of a traceback that are shown."""
 
 REFUSALS = frozenset({
     "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK",
@@ -54,6 +65,7 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
     """The agent cannot be loaded. `description` has the kind, the message and the detail."""
 
     def __init__(self, message: str, detail: str = "") -> None:
+        """`detail`: the user's own frames, if there are any."""
         super().__init__(message)
         self.description = {"kind": "start", "message": message, "detail": detail}
 
@@ -82,6 +94,7 @@ class ModelAnsweredError(Exception):
     `turn_failed`."""
 
     def __init__(self, error_code: Any, error_message: Any) -> None:
+        """The fields of an event of google-adk; `error_code`: a text, a number or an enum."""
         super().__init__(str(error_message or error_code))
         name = name_of_code(error_code)
         text = f"the model answered with error {name}" + (
@@ -109,6 +122,7 @@ class ServiceDown(BaseException):
     tools."""
 
     def __init__(self, service_name: str, missing_part: str, error: BaseException | str) -> None:
+        """`missing_part`: what the agent would have to do without; `error`: may be a sentence."""
         reason = error if isinstance(error, str) else sentence(error)
         message = f"{service_name} cannot be reached, so the agent lacks {missing_part}: {reason}"
         # user names and queries of URLs may be secret

@@ -21,30 +21,47 @@ from typing import Any
 from .pipe import Message
 
 FILE = "file"
+"""`file PATH`: a file's content."""
 NAME = "name"
+"""`name PATH`: whether it is a file, a folder, a link, or absent."""
 FOLDER = "folder"
+"""`folder PATH`: the names in it, with their kinds."""
 ENTRIES = "entries"
+"""`entries PATH`: the names in it, with the contents."""
 MODULE = "module"
+"""`module FOLDER/STEM`: the names in a folder that an import of STEM looks for."""
 PACKAGES = "packages"
+"""`packages PATH`: the names in a folder that describe installed packages."""
 PYC = "pyc"
+"""`pyc PATH`: bytecode, which may run instead of its source."""
 NAMES = "names"
+"""Without a path: the names of all files in the checkout."""
 EVERYTHING = "everything"
+"""Without a path: all files with their contents."""
 KINDS = (FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC, NAMES, EVERYTHING)
 """The kinds of questions."""
 
 MOST_QUESTIONS = 20_000
+"""Of one process; one more becomes `everything`."""
 MOST_BYTES = 900_000
 """Less than a line may have, whatever `max-output` is: new questions are one message."""
 MOST_FOLDERS = 20_000
+"""Folders that are known to be outside the checkout; at this number all are forgotten."""
 MOST_LINKS = 40
 """Links on the way to one file, as in Linux."""
 
 WORKER = os.path.dirname(os.path.abspath(__file__)) + "/"
+"""The folder of this module, with a slash at the end."""
 STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + "/"
+"""The folder of Python's standard library, with a slash at the end."""
 IMPORTER = "<frozen importlib._bootstrap_external>"
+"""The file name of the import system's frames."""
 BYTECODE_WRITERS = frozenset({"_write_atomic", "set_data", "_calc_mode"})
+"""Functions of the import system that only write bytecode: their accesses decide nothing."""
 METADATA = ("importlib.metadata", "importlib_metadata", "pkg_resources")
+"""Ends of the names of modules that look for installed packages, also of vendored ones."""
 METADATA_LISTERS = frozenset({"children", "safe_listdir", "find_on_path"})
+"""Functions of these modules that list a folder and use only the names of packages."""
 NAME_FUNCTIONS = frozenset({
     "exists", "lexists", "isfile", "isdir", "islink", "ismount", "is_file", "is_dir", "is_symlink", "is_mount",
     "realpath", "_joinrealpath",
@@ -54,16 +71,21 @@ folder."""
 CHILDREN = (
     "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
 )  # fmt: skip
+"""Audit events of a new process, whose accesses are not observed."""
 WRAPPED_FUNCTIONS = ("stat", "lstat", "access", "readlink", "open")
+"""Functions of `os` without an audit event; that of `open` lacks the argument `dir_fd`."""
 SUPPORT_SETS = (
     "supports_dir_fd",
     "supports_fd",
     "supports_follow_symlinks",
     "supports_effective_ids",
 )
+"""Sets in `os` of functions that take an argument: a wrapper must be in the same ones."""
 
-read_link = os.readlink  # the originals, which ask nothing
+read_link = os.readlink
+"""The original of the wrapped function, which asks nothing."""
 status_of = os.stat
+"""The original of `os.stat`, likewise."""
 
 
 def start(top: str) -> Tracer | None:
@@ -84,16 +106,25 @@ class Tracer:
     `is_opaque`: the process started a child or loaded a library that reports nothing."""
 
     def __init__(self, top: str) -> None:
+        """`top`: absolute. Paths count below it as spelled, and below its real path."""
         self.is_opaque = False
         self._tops = tuple(dict.fromkeys((os.path.realpath(top), os.path.abspath(top))))
+        """The checkout by its real path, and as it is spelled."""
         self._top_prefixes = tuple(f"{top}/" for top in self._tops)
         self._skipped_prefixes = self._package_folders()
+        """Folders without questions."""
         self._outside_folders: set[str] = set()
+        """Folders as they are spelled that are outside the checkout, all links followed."""
         self._seen_paths: set[str] = set()
+        """Each kind with a path as it was spelled: links on the way are followed once."""
         self._known_questions: set[str] = set()
+        """All questions until now."""
         self._unsent: deque[str] = deque()
+        """New questions; any thread may add one while another takes them."""
         self._byte_count = 0
+        """Of all questions as JSON."""
         self._last_opaque: bool | None = None
+        """As in the last message; None before the first one."""
 
     def message(self) -> Message | None:
         """The new questions since the last call; None if nothing is new. The first call returns a
@@ -232,6 +263,7 @@ class Tracer:
         }
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            """Pass the event to its handler; an error there becomes the question `everything`."""
             handle = handlers.get(event)
             if handle is not None:
                 try:
@@ -301,10 +333,12 @@ class Tracer:
                     self.give_up()
 
     def _forget_places(self) -> None:
+        """Forget where paths lead, because a link or a name has changed."""
         self._outside_folders.clear()
         self._seen_paths.clear()
 
     def _import(self, _module: Any, file: Any, *_: Any) -> None:
+        """Ask for the file of an extension module; the event of other modules has no file."""
         full_path = self._full_path(file) if file else None
         if full_path is not None:
             self._ask_path(FILE, full_path)
@@ -333,6 +367,7 @@ class Tracer:
         self._start_child()
 
     def _start_child(self, *_: Any) -> None:
+        """Note that something else may read any file from now on."""
         self.is_opaque = True
         self.ask(NAMES)
 
@@ -412,6 +447,7 @@ class Tracer:
             self._ask_path(NAME, full_path)
 
     def _read_link(self, path: Any, *, dir_fd: Any = None) -> None:
+        """Ask for a link itself, not for its target."""
         full_path = self._full_path(path, dir_fd)
         if full_path is not None:
             self._ask_path(NAME, full_path, follows=False)
@@ -422,11 +458,14 @@ class Questioner:
     the original."""
 
     def __init__(self, original: Any, ask_path: Callable[..., None] | None, tracer: Tracer) -> None:
+        """`ask_path`: None for `open`, whose audit event asks; it gets the arguments of the
+        call."""
         functools.update_wrapper(self, original)
         self._original = original
         self._ask_path = ask_path
         self._tracer = tracer
         self._is_link = {"is_link": True} if original.__name__ == "lstat" else {}
+        """`lstat` has no argument `follow_symlinks` that would say so."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Ask, then call the original."""
@@ -442,6 +481,7 @@ class Questioner:
         return self._original(*arguments, **options)
 
     def __reduce__(self) -> str:
+        """Pickles as the original does, by its name."""
         return str(self._original.__name__)
 
 
@@ -499,6 +539,7 @@ def _folder_descriptor() -> Any:
 
 
 MODULE_GLOBALS = globals()
+"""Identifies the frames of this module."""
 
 
 def _is_quiet(frame: FrameType) -> bool:
@@ -511,4 +552,5 @@ def _is_quiet(frame: FrameType) -> bool:
 
 
 def _is_standard(file: str) -> bool:
+    """True for a source file of the standard library, also for a frozen one."""
     return file.startswith("<frozen ") or (file.startswith(STANDARD) and "-packages/" not in file)

@@ -24,16 +24,22 @@ from . import errors, modules, server
 from .pipe import Message
 
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
+"""The protocol's words for the numbers of google-adk's EvalStatus."""
 
 
 class Host(server.Host):
     """See server.Host. It has no sessions."""
 
     def __init__(self) -> None:
+        """Knows nothing of the agent until `load`."""
         self._package = ""
+        """The module name of the agent's package."""
         self._packages: dict[str, str] = {}
+        """The folders of the agent's package and of its parents, by module name."""
         self._roots: list[str] = []
+        """Folders where the repository's imports start."""
         self._metric_modules: set[str] = set()
+        """The top names of the modules of metrics, added as metrics are requested."""
 
     async def load(self, options: Message) -> dict[str, str]:
         """Prepare the imports of the metrics. Raises errors.LoadFailed."""
@@ -153,6 +159,7 @@ def _description(error: BaseException) -> str:
 
 
 _NAMESPACES: dict[str, Message] = {}
+"""The namespaces of metrics that ran, by their source."""
 
 
 def _compile(metric: Message, code: str) -> Callable[..., Any]:
@@ -289,6 +296,7 @@ def _invocation(turn: Message) -> Any:
 
 
 def _supported_fields(fields: Message, model_class: Any) -> Message:
+    """The fields that this version of google-adk's model has."""
     return {key: value for key, value in fields.items() if key in model_class.model_fields}
 
 

@@ -115,6 +115,7 @@ def _is_name_taken(name: str, place: str) -> bool:
 
 
 def _installed(name: str) -> ModuleSpec | None:
+    """The spec of an installed module, whatever the repository has under its name."""
     folders = [entry for entry in sys.path if "-packages" in entry]
     return PathFinder.find_spec(name, folders)
 
@@ -136,6 +137,7 @@ def add_packages() -> None:
     linked_folders: list[str] = []
 
     def read_pth_file(folder: str, name: str, known_paths: set[str] | None) -> set[str] | None:
+        """In place of `site.addpackage`: collect the folders of a file, and run no line of it."""
         try:
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 lines = [
@@ -178,6 +180,7 @@ class Finder:
     others."""
 
     def __init__(self, find: Callable[..., ModuleSpec | None], *arguments: Any) -> None:
+        """`arguments`: of `find`, before the full name."""
         self._find = partial(find, *arguments)
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
@@ -221,8 +224,10 @@ class RenamedModule:
     """Gives an existing module another name."""
 
     def __init__(self, name: str) -> None:
+        """`name`: the module's first name, by which it is imported."""
         self.name = name
         self.spec: ModuleSpec | None = None
+        """The module's own, known once it is imported."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
         """The module itself, imported if it is not loaded yet."""

@@ -18,8 +18,11 @@ Emit = Callable[[Message], None]
 """Gets each message of a turn at once."""
 
 BUFFER_BYTES = 64 * 1024
+"""Kept messages are written as soon as they exceed this."""
 CONFIRMATION = "adk_request_confirmation"
+"""Asks the user whether a tool may run."""
 INPUT = "adk_request_input"
+"""Asks the user for a value."""
 QUESTIONS = frozenset({CONFIRMATION, INPUT, "adk_request_credential"})
 """Names of google-adk's question calls."""
 
@@ -28,10 +31,12 @@ class Pipe:
     """Lines in and lines out. `send` and `keep` may be called from any thread."""
 
     def __init__(self, source: io.BufferedReader, sink: int) -> None:
+        """`sink`: a descriptor, since no buffer may hold back a part of a message."""
         self._source = source
         self._sink = sink
         self._lock = threading.Lock()
         self._buffer = bytearray()
+        """Kept messages, each with its end of line."""
 
     def messages(self) -> Iterator[Message]:
         """Every message until the end of input. Raises ValueError for a line without a JSON

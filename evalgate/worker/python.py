@@ -25,13 +25,18 @@ from .pipe import Emit, Message
 from .tools import SessionTools, Tools
 
 ARGUMENTS = ("text", "content", "messages", "state", "session_id", "tools")
+"""Names of parameters that an agent may have; each gets its value by name."""
 EVENT_KEYS = frozenset({
     "author", "text", "content", "tool_call", "tool_response", "usage_metadata", "model_version", "grounding_metadata",
     "final",
 })  # fmt: skip
+"""Keys of a dict that an agent yields."""
 RESULT_KEYS = frozenset({"text", "tool_calls", "state", "usage_metadata", "model_version"})
+"""Keys of a dict that an agent returns."""
 TOOL_PARTS = {"function_call", "functionCall", "function_response", "functionResponse"}
+"""Keys of parts that are calls or responses, in snake case and in camel case."""
 POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
+"""For plain functions: a thread for each of the 16 conversations that a host has at once."""
 
 
 def signature_of(callee: Any) -> tuple[list[str], bool]:
@@ -69,6 +74,8 @@ class CallSession:
         start: Message,
         session_tools: SessionTools | None = None,
     ) -> None:
+        """`callee`: if it is a class, this conversation gets an object of it. `signature`: see
+        `signature_of`."""
         self._callee = callee() if inspect.isclass(callee) else callee
         self._keywords, self._takes_text = signature
         self._state: Message = start.get("state") or {}
@@ -78,7 +85,9 @@ class CallSession:
             for turn in start.get("history") or ()
             for role, part in (("user", "user_content"), ("model", "final_response"))
         ]
+        """The conversation until now, as dicts with `role` and `text`."""
         self._tells_state = bool(start.get("states"))
+        """True if the answer to each turn has the state."""
         self._tools = Tools(session_tools)
 
     async def set(self, state: Message, agent: str) -> None:
@@ -154,9 +163,11 @@ class Recorder:
     """Turns the callable's output into protocol events."""
 
     def __init__(self, emit: Emit, state: Message) -> None:
+        """`state`: the session's, which a returned `state` updates."""
         self._emit = emit
         self._state = state
         self.answer = ""
+        """The last text that is an answer."""
 
     def result(self, answer: Any) -> None:
         """Record a returned text, None, or dict of RESULT_KEYS. Raises TypeError for anything
@@ -227,6 +238,7 @@ class Recorder:
 
 
 def _parts(event: Message) -> list[Message]:
+    """The parts that an event's short keys stand for, in the order call, response, text."""
     names = (("tool_call", "function_call"), ("tool_response", "function_response"))
     parts = [{name: event[key]} for key, name in names if event.get(key)]
     return [*parts, {"text": str(event["text"])}] if event.get("text") else parts
@@ -338,6 +350,7 @@ _ARGUMENT = re.compile(
     r"\bargv\[1|\badd_argument\(\s*[\"'][^\"'-](?![^)]*nargs=[\"'][?])"
     r"|\bclick\.argument\((?![^)]*required=False)|\btyper\.Argument\("
 )
+"""Source code that requires an argument, by `sys.argv`, argparse, click or typer."""
 
 
 class ProgramEnded(BaseException):
@@ -351,6 +364,8 @@ def serve_input() -> None:
     ask = builtins.input
 
     def typed(*arguments: Any) -> str:
+        """The next text of the context's typist; without one, the answer to the original
+        `input()`."""
         typist = TYPIST.get()
         return ask(*arguments) if typist is None else typist()
 
@@ -386,9 +401,11 @@ def answering(module: str) -> Callable[[str], str]:
     has_argument = takes_argument(module)
 
     def answer(text: str) -> str:
+        """The output of one run of the program. Raises RuntimeError if it fails, or never asks."""
         texts = [text]
 
         def typist() -> str:
+            """The text, once; a second question ends the program."""
             if not texts:
                 raise ProgramEnded
             return texts.pop()

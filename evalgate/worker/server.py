@@ -42,9 +42,12 @@ from .pipe import Emit, Message, Pipe
 from .tools import SessionTools
 
 PROTOCOL = 1
+"""The version that `hello` must have."""
 CLOSE_GRACE_S = 5.0
+"""The time for tasks to end, for a cancelled turn, and for the agent's own `close`."""
 
 Interval = tuple[float, float]
+"""Start and end, in monotonic seconds."""
 
 
 def read_packages() -> tuple[str, dict[str, str]]:
@@ -105,18 +108,26 @@ def digest_of_files(info: str, origin: bytes) -> bytes:
 
 
 INSTALLER_FILES = ("direct_url.json", "uv_cache.json", "uv_build.json")
+"""Files that installers add to a .dist-info."""
 
 
 class TurnWatch:
     """Notes of one running turn. The tasks that the turn starts use it, too."""
 
     def __init__(self) -> None:
+        """The turn begins now."""
         self.started = time.monotonic()
+        """Monotonic."""
         self.trace: Any = None
+        """A trace.Recorder, if the turn is traced."""
         self.requests: Message = {}
+        """The first model request of each agent, by its name."""
         self.usage: dict[Any, Message] = {}
+        """Tokens by a model call's key and start."""
         self._open_calls: dict[tuple[str, Any], tuple[float, str]] = {}
+        """By kind and key: the start, and the name of the model or tool."""
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
+        """By kind, key and start: the name of the model or tool, and the end until now."""
 
     def begins(
         self, kind: str, key: Any, *, agent: str = "", request: Any = None, **fields: Any
@@ -155,19 +166,20 @@ class TurnWatch:
             [call[2:] for call in calls if call[0] == kind] for kind in ("model", "tool")
         )
         model_s = seconds_of(models)
+        call_times = [
+            {
+                "kind": kind,
+                "name": name,
+                "at": round(start - self.started, 3),
+                "seconds": round(end - start, 3),
+            }
+            for kind, name, start, end in sorted(calls, key=lambda call: call[2])
+        ]
         return {
             "total_s": round(time.monotonic() - self.started, 3),
             "model_s": round(model_s, 3),
             "tool_s": round(seconds_of(models + tools) - model_s, 3),
-            "calls": [
-                {
-                    "kind": kind,
-                    "name": name,
-                    "at": round(start - self.started, 3),
-                    "seconds": round(end - start, 3),
-                }
-                for kind, name, start, end in sorted(calls, key=lambda call: call[2])
-            ],
+            "calls": call_times,
         }
 
     def agents(self, authors: list[str]) -> list[Message]:
@@ -218,7 +230,9 @@ CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None
 # without `await` ---
 
 STALL_S = 0.5
+"""The loop stalls if it has not run for so long."""
 BEAT_S = 0.2
+"""The pause between two signs of life of the loop, and between two checks of it."""
 
 SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
 """The session of the running task."""
@@ -231,12 +245,14 @@ def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Emit, over: threadin
     thread = threading.get_ident()
 
     def tick() -> None:
+        """In the loop: note the time, and do that again."""
         nonlocal last_beat
         last_beat = time.monotonic()
         if not over.is_set():
             loop.call_later(BEAT_S, tick)
 
     def watch() -> None:
+        """In a thread: report a session in whose code the loop stands still, once per stall."""
         reported_session = ""
         while not over.wait(BEAT_S):
             seconds = time.monotonic() - last_beat
@@ -340,16 +356,25 @@ class Server:
     """Turns messages into calls of a host, and their results into messages."""
 
     def __init__(self, pipe: Pipe, host: Host) -> None:
+        """Reads nothing until `run`."""
         self._pipe = pipe
         self._host = host
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        """From the thread that reads; None at the end of input."""
         self._sessions: dict[str, Session] = {}
+        """By name, which the start of a conversation chooses."""
         self._turns: dict[str, asyncio.Task[Any]] = {}
+        """The running turn of each session."""
         self._abandoned_sessions: set[str] = set()
+        """Sessions that were ended during a turn, which may still fail."""
         self._asks = False
+        """True if evalgate decides on tool calls, and the host can ask it."""
         self._tools: dict[str, SessionTools] = {}
+        """Of each session, if it asks."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """One for each message that is being answered."""
         self._inputs: inputs.Tracer | None = None
+        """None if accesses to the checkout are not observed."""
 
     async def run(self) -> int:
         """Serve until `bye` or the end of input. Returns the exit code."""
@@ -420,22 +445,25 @@ class Server:
             return False
         fingerprint, packages = read_packages()
         self._asks = bool(hello.get("tools")) and self._host.asks
+        about = {
+            **details,
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "installed": fingerprint,
+        }
+        description = {"packages": packages, "agents": self._try_read(self._host.agents)}
+        surroundings = {
+            "models": self._try_read(self._host.models),
+            "variables": self._try_read(variables),
+        }
         self._send_last(
             {
                 "type": "ready",
                 "protocol": PROTOCOL,
-                "about": {
-                    **details,
-                    "python": platform.python_version(),
-                    "interpreter": sys.executable,
-                    "installed": fingerprint,
-                },
+                "about": about,
                 "sessions": self._host.sessions,
-                "description": {"packages": packages, "agents": self._try_read(self._host.agents)},
-                "surroundings": {
-                    "models": self._try_read(self._host.models),
-                    "variables": self._try_read(variables),
-                },
+                "description": description,
+                "surroundings": surroundings,
                 "history": self._host.takes_history,
                 "tools": self._asks,
             }
@@ -488,6 +516,8 @@ class Server:
         """Run a turn; its events are sent until it ends or is given up."""
 
         def send(event: Message) -> None:
+            """Send an event of this turn, unless the turn is over; at once if somebody waits for
+            it."""
             if self._turns.get(name) is turn and name not in self._abandoned_sessions:
                 parts = (event.get("content") or {}).get("parts") or ()
                 # sent at once: the tool may take its time, and this may be the last message
@@ -528,6 +558,7 @@ class Server:
         self._send_last({"type": "ended", "session": name, **await session.end()})
 
     def _dismiss(self, name: str) -> None:
+        """Refuse the open and later tool calls of a session, if it asks about them."""
         session_tools = self._tools.pop(name, None)
         if session_tools is not None:
             session_tools.close()

@@ -22,6 +22,7 @@ from . import description, errors, pipe
 from .pipe import Emit, Message, dump_model, present, to_json
 
 JSON_TYPES = (str, int, float, bool, dict, list)
+"""Results of these types are sent without `{"result": ...}` around them."""
 
 
 class ToolRefused(Exception):  # noqa: N818 - it says what happened
@@ -33,14 +34,18 @@ class SessionTools:
     functions."""
 
     def __init__(self, send: Emit, session: str) -> None:
+        """`send`: works in any thread."""
         self._send = send
         self._session = session
         self._lock = threading.Lock()
         self._pending_answers: dict[str, Future[Message]] = {}
+        """By the number of the call, such as `t1`."""
         self._call_count = 0
         self._is_closed = False
         self.asked_names: set[str] = set()
+        """Of all calls until now."""
         self.listings: dict[str, list[Any]] = {}
+        """The tools of remote toolsets, by the name of the listing."""
 
     def ask(self, name: str, args: Any, kind: str = "tool") -> Call:
         """Ask about a call. `kind`: `tool`, `agent` or `listing`. Raises ToolRefused if the
@@ -93,6 +98,7 @@ class Call:
     """One call that evalgate decides on."""
 
     def __init__(self, session: SessionTools, answer: Future[Message]) -> None:
+        """`answer`: set when evalgate answers, or when the session is over."""
         self._session = session
         self._answer = answer
 
@@ -213,6 +219,7 @@ class Patches(ExitStack):
 # --- google-adk: after the agent's own callbacks, before the tool ---
 
 ADK = "google.adk."
+"""The beginning of google-adk's module names."""
 AGENT_MODULES = frozenset(
     ADK + module
     for module in (
@@ -226,6 +233,7 @@ AGENT_MODULES = frozenset(
 work without them."""
 
 FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
+"""Fields of google-adk's EventActions that a tool may set, besides the state."""
 
 
 def ask_before_tools(patches: Patches) -> None:
@@ -241,6 +249,7 @@ def ask_before_tools(patches: Patches) -> None:
         return
 
     async def run_before_tool_callback(self: Any, *, tool: Any, **options: Any) -> Any:
+        """google-adk's method, which guards the tool first."""
         guard(tool, patches)
         return await original(self, tool=tool, **options)
 
@@ -258,6 +267,7 @@ def guard(tool: Any, patches: Patches) -> None:
     original = run if owner is None else run.original
 
     async def run_async(*, args: Any, tool_context: Any, **options: Any) -> Any:
+        """The tool's answer, by evalgate's decision if this session asks."""
         session_tools = CURRENT.get()
         if session_tools is None:
             return await original(args=args, tool_context=tool_context, **options)
@@ -348,6 +358,7 @@ REMOTE_TOOLSETS = frozenset(
 """Classes (or their bases) that ask a server for their list of tools."""
 
 LIST_TOOLS = "list_tools"
+"""The name under which evalgate is asked about a listing."""
 
 
 def guard_services(root_agent: Any, patches: Patches) -> None:
@@ -391,12 +402,14 @@ def _guard_listing(toolset: Any, service_name: str, listing_name: str, patches: 
     original = toolset.get_tools
 
     async def list_tools(*args: Any, **options: Any) -> Any:
+        """The toolset's own answer. Raises ServiceDown."""
         try:
             return await original(*args, **options)
         except Exception as error:
             raise errors.ServiceDown(service_name, "its tools", error) from error
 
     async def get_tools(*args: Any, **options: Any) -> Any:
+        """The tools; if evalgate is asked, once per conversation."""
         session_tools = CURRENT.get()
         if session_tools is None or not listing_name:
             return await list_tools(*args, **options)
@@ -415,6 +428,7 @@ def _guard_answers(agent: Any, service_name: str, patches: Patches) -> None:
     original = agent._run_async_impl  # noqa: SLF001 - both a sub-agent and a tool answer here
 
     async def run(context: Any) -> Any:
+        """The remote agent's events. Raises ServiceDown for an error without content."""
         async for event in original(context):
             if event.error_message and not (event.content and event.content.parts):
                 raise errors.ServiceDown(service_name, "its answer", str(event.error_message))
@@ -428,6 +442,7 @@ async def _ask_for_listing(session_tools: Any, name: str, list_tools: Any) -> li
     tools: list[Any] = []
 
     async def run() -> list[Message]:
+        """The descriptions of the toolset's own tools, which `tools` gets."""
         tools.extend(await list_tools())
         return [
             {
@@ -449,11 +464,15 @@ def _recorded_tool(description: Message) -> Any:
     from google.genai import types
 
     class RecordedTool(BaseTool):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        """A declaration without a function."""
+
         def _get_declaration(self) -> Any:
+            """The recorded one; None if the tool had none."""
             declaration = description.get("declaration")
             return types.FunctionDeclaration.model_validate(declaration) if declaration else None
 
         async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
+            """Raises RuntimeError, because the function is elsewhere."""
             raise RuntimeError(
                 f"the tool {self.name!r} is only known from a cassette and cannot run"
             )
@@ -492,6 +511,7 @@ class Tools:
         arguments = dict(args or {})
 
         async def run_tool() -> Any:
+            """The result of the function, awaited if need be."""
             result = _run(name, arguments, run)
             return await result if inspect.isawaitable(result) else result
 
@@ -511,6 +531,7 @@ class Tools:
         signature = inspect.signature(function)
 
         def arguments_of(positional: tuple[Any, ...], keywords: Message) -> Message:
+            """The arguments of a call by name, with defaults."""
             bound_arguments = signature.bind(*positional, **keywords)
             bound_arguments.apply_defaults()
             return dict(bound_arguments.arguments)
@@ -519,6 +540,7 @@ class Tools:
 
             @wraps(function)
             async def ask_first_async(*positional: Any, **keywords: Any) -> Any:
+                """Ask, then await the function if evalgate answers so."""
                 call = session_tools.ask(tool, arguments_of(positional, keywords))
                 return await call.settle(lambda: function(*positional, **keywords))
 
@@ -526,6 +548,7 @@ class Tools:
 
         @wraps(function)
         def ask_first(*positional: Any, **keywords: Any) -> Any:
+            """Ask, then call the function if evalgate answers so."""
             return session_tools.ask(tool, arguments_of(positional, keywords)).wait(
                 lambda: function(*positional, **keywords)
             )
@@ -534,6 +557,7 @@ class Tools:
 
 
 def _run(name: str, args: Message, run: Callable[..., Any] | None) -> Any:
+    """The function's result. Raises TypeError if there is no function."""
     if run is None:
         raise TypeError(f"the tool {name!r} has no function to run")
     return run(**args)

@@ -15,6 +15,7 @@ TEXT = 20_000
 ROOM = 1_000_000
 """Characters of one turn. Later entries are only counted."""
 LEVELS = 50
+"""Of nested values; what is deeper becomes `...`."""
 SECRET = frozenset({"requested_auth_configs"})
 """Actions that hold clients' secrets and users' tokens."""
 
@@ -26,19 +27,29 @@ class Recorder:
     new or replaced fields. `at`: seconds since the turn's start; `s`: duration in seconds."""
 
     def __init__(self, start_time: float, send: Emit) -> None:
+        """`start_time`: the turn's, monotonic."""
         self._start_time = start_time
         self._send = send
         self._entry_count = 0
+        """The number of the next entry."""
         self._free_characters = ROOM
+        """What is left of ROOM."""
         self._sizes: dict[tuple[int, str], int] = {}
+        """Characters by entry and field: a replaced field gives its room back."""
         self._left_out_count = 0
+        """Entries for which no room was left."""
         self._open_calls: dict[Any, tuple[int, float, str, Any, Message | None]] = {}
+        """By kind and key: the entry's number and start, the agent, its request, and its one
+        before."""
         self._last_requests: dict[str, tuple[int, Message]] = {}
         """By agent: the number of the entry, and the request as it is known."""
 
     def event(self, event: Any, *, at: float) -> None:
         """Report an event of the agent. `at`: seconds since the turn's start."""
         actions = dump_model(event.actions) or {}
+        shown_actions = {
+            name: "***" if name in SECRET else value for name, value in actions.items() if value
+        }
         fields = {
             "kind": "event",
             "at": at,
@@ -46,9 +57,7 @@ class Recorder:
             "id": event.id,
             "content": dump_model(event.content),
             "long_running_tool_ids": sorted(getattr(event, "long_running_tool_ids", None) or ()),
-            "actions": {
-                name: "***" if name in SECRET else value for name, value in actions.items() if value
-            },
+            "actions": shown_actions,
         }
         for name in ("branch", "error_code", "error_message"):
             fields[name] = getattr(event, name, None)
@@ -118,6 +127,7 @@ class Recorder:
         self._send({"type": "trace", "number": number, "entry": clipped_fields})
 
     def _elapsed(self) -> float:
+        """Seconds since the turn's start, to the millisecond."""
         return round(time.monotonic() - self._start_time, 3)
 
 
@@ -163,18 +173,15 @@ def _changes(request: Message, previous_request: Message | None) -> Message:
 def tree(agent: Any) -> Message:
     """An agent, its tools and its sub-agents."""
     model = getattr(agent, "model", None)
+    tool_names = [
+        getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__
+        for tool in getattr(agent, "tools", None) or ()
+    ]
     fields = {
         "name": str(agent.name),
         "type": type(agent).__name__,
         "model": model if isinstance(model, str) else str(getattr(model, "model", "") or ""),
-        "tools": [
-            str(
-                getattr(tool, "name", None)
-                or getattr(tool, "__name__", None)
-                or type(tool).__name__
-            )
-            for tool in getattr(agent, "tools", None) or ()
-        ],
+        "tools": list(map(str, tool_names)),
         "agents": [tree(child) for child in getattr(agent, "sub_agents", None) or ()],
     }
     return present(**fields)
@@ -185,6 +192,7 @@ def clip_values(value: Any, room: int = ROOM) -> Any:
     characters."""
 
     def clip(value: Any, levels: int) -> Any:
+        """The value with as many levels; takes what it needs from `room`."""
         nonlocal room
         room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):

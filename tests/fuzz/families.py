@@ -20,13 +20,12 @@ from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.agents import protocol, toolbox
-from evalgate.config import load
+from evalgate.config import load, places
 from evalgate.criteria import (
     final_response_match_v2,
     hallucinations_v1,
     rubrics,
 )
-from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import (
     criteria_file,
@@ -638,7 +637,7 @@ def _read_history(data: bytes) -> None:
         history.render_history(past)
         history.trends(past, {"m": 0.5})
     history.parse_names(data.decode("utf-8", "replace").splitlines())
-    walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE])
+    places.compiled(tuple(data.decode("utf-8", "replace")[:LONGEST_LINE].splitlines()))
 
 
 @functools.cache

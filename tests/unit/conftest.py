@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from evalgate.criteria import base as criteria_base
+from evalgate.criteria import with_facts
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import criteria, discover
 from evalgate.errors import Place
@@ -114,10 +114,7 @@ def suite(specs):
             CriterionUse(name=name, threshold=0.5, options=options or {})
             for name in criteria.split()
         ]
-        uses = tuple(
-            criteria_base.with_facts(use, rows[use.name]) if use.name in rows else use
-            for use in uses
-        )
+        uses = tuple(with_facts(use, rows[use.name]) if use.name in rows else use for use in uses)
         return Suite(
             key=key,
             eval_set=EvalSet(

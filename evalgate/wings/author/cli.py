@@ -32,7 +32,8 @@ from evalgate.formats import recordings, rewrite
 from evalgate.gate import edit, prepare, progress
 from evalgate.judges import prompting
 from evalgate.results import output
-from evalgate.system import isolation, redact
+from evalgate.system import redact
+from evalgate.system.files import top_of
 from evalgate.text import plain, words
 from . import generate as author_generate, old_formats, starter
 from .starter import Starter
@@ -150,7 +151,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         raise NothingToDo("no case was written", hint=hint) from None
     for path in starter.write_case(first_turn, settings):
         cli.tell(f"wrote {path}")
-        yield os.path.relpath(settings.root / path, isolation.top_of(settings.root))
+        yield os.path.relpath(settings.root / path, top_of(settings.root))
 
 
 def next_steps(plan: Starter, written_paths: list[str]) -> Iterator[str]:

@@ -45,7 +45,8 @@ from evalgate.model import (
     Transcript,
 )
 from evalgate.results import output
-from evalgate.system import git, isolation, python_needs, redact
+from evalgate.system import git, python_needs, redact
+from evalgate.system.files import top_of
 from evalgate.system.python_needs import EXCLUDE_NEWER, OVERRIDE, NeedKind, Needs
 from evalgate.text import words
 from evalgate.values import (
@@ -105,7 +106,7 @@ class Starter:
 def plan(settings: Settings, *, action: str = "") -> Starter:
     """The files for the project. Raises NothingToDo if there is nothing to evaluate."""
     project = prepare.prepare(settings)
-    top = isolation.top_of(settings.root)
+    top = top_of(settings.root)
     read_source = discovery_agents.reader(settings.root)
     uses = {suite.agent.key: suite.agent for suite in project.suites}
     known_uses = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]

@@ -27,7 +27,7 @@ from evalgate.model import (
     Report,
     Score,
 )
-from evalgate.system import isolation
+from evalgate.system.files import top_of
 from evalgate.values import digest_of, grouped
 from . import guest
 
@@ -117,7 +117,7 @@ class AgentEvaluator:
                 raise ValueError("`eval_config` is required.")
             texts = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
             mark = _mark(sorted(texts.items()))
-            folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
+            folder = top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 (folder / name).write_text(text, "utf-8")
@@ -154,7 +154,7 @@ async def _evaluate(
     """Run the gate with the agent in this event loop. Returns the failures, "" if there are none.
     `services`: `app_name` and `artifact_service` of the agent."""
     agent_path = f"{module}:{agent_name or 'root_agent'}"
-    root = isolation.top_of(dataset.absolute().parent)
+    root = top_of(dataset.absolute().parent)
     files = [dataset.absolute()]
     if dataset.is_dir():
         files = sorted(file.absolute() for file in dataset.rglob(f"*{TEST_FILE}"))

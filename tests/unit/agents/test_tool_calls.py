@@ -107,8 +107,6 @@ def test_what_was_to_be_reported_is_kept_once() -> None:
         failure = line.add_result(told(call, response=1))
         assert failure is not None
         assert failure.kind is FailureKind.PROTOCOL
-    line.finish()
-    assert tools.finished
 
 
 @pytest.mark.parametrize("tools", [None, Tools()])

@@ -11,7 +11,6 @@ from builders import build
 from evalgate import criteria
 from evalgate.config.gate_file import JudgeRule
 from evalgate.criteria import CRITERIA, judges
-from evalgate.criteria.base import with_facts
 from evalgate.errors import Place, Severity
 from evalgate.model import CriterionUse, Suite
 
@@ -22,7 +21,7 @@ CLOUD = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
 
 
 def use(name: str, **rest: Any) -> CriterionUse:
-    return with_facts(CriterionUse(name=name, threshold=0.5, **rest), CRITERIA[name])
+    return criteria.with_facts(CriterionUse(name=name, threshold=0.5, **rest), CRITERIA[name])
 
 
 def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:

@@ -4,7 +4,7 @@ import pytest
 
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.discovery import hints
+from evalgate.discovery import lint
 
 FOUND = ("evals/desk.evalset.json", "evals/slow/night.evalset.json", "weather/w.test.json")
 
@@ -16,7 +16,7 @@ def _settings(reading):
 def told(text, found=FOUND):
     reading = load.parse_gate_file(text, file="evalgate.yml")
     assert not reading.problems
-    problems = hints.pattern_problems(_settings(reading), files=found)
+    problems = lint.pattern_problems(_settings(reading), files=found)
     return [
         (each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems
     ]
@@ -70,7 +70,7 @@ def test_a_rule_that_matches(text):
 def test_names_of_criteria():
     text = "compare:\n  made_up: {gating: true}\n  mine.x: {gating: true}\njudge:\n  criteria:\n    safety_v2: {}\n"
     reading = load.parse_gate_file(text, file="evalgate.yml")
-    problems = hints.name_problems(_settings(reading), names=["safety_v1", "mine.x"])
+    problems = lint.name_problems(_settings(reading), names=["safety_v1", "mine.x"])
     assert [(each.place.line, each.message, each.hint) for each in problems] == [
         (
             2,
@@ -87,7 +87,7 @@ def test_names_of_criteria():
 
 def test_files_that_rules_name_exactly():
     text = "suites:\n- match: [nightly.json, '*.nothing.json']\nagents: [{path: a, suites: [evals/x.json]}]\n"
-    assert hints.exact_names(load.parse_gate_file(text, file="evalgate.yml").gate_file) == {
+    assert lint.exact_names(load.parse_gate_file(text, file="evalgate.yml").gate_file) == {
         "nightly.json",
         "evals/x.json",
     }

@@ -2,6 +2,7 @@
 
 import pytest
 
+from evalgate.config import places
 from evalgate.discovery import walk
 from evalgate.discovery.walk import IgnoreRules
 
@@ -9,7 +10,7 @@ from evalgate.discovery.walk import IgnoreRules
 def rules(**layers):
     made: IgnoreRules = ()
     for prefix, text in layers.items():
-        spec = walk.parse_rules(text)
+        spec = places.compiled(tuple(text.splitlines()))
         made = (*made, ("" if prefix == "root" else f"{prefix}/", spec))
     return made
 
@@ -42,7 +43,7 @@ def test_without_rules_nothing_is_ignored():
 
 
 def test_a_line_that_is_no_pattern_is_skipped_and_the_others_count():
-    spec = walk.parse_rules("*.tmp\nodd\\\nbuild/\n[z-a]\n")
+    spec = places.compiled(("*.tmp", "odd\\", "build/", "[z-a]"))
     assert spec.match_file("a.tmp")
     assert spec.match_file("build/")
 

@@ -122,7 +122,6 @@ def ids(picked):
 @pytest.mark.parametrize(
     ("selections", "expected"),
     [
-        ([], {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),
         ([(("x",), ())], {"x": ["one", "two"]}),
         ([(("x",), ("two",))], {"x": ["two"]}),
         ([(("x", "y"), ("two",))], {"x": ["two"], "y": ["two"]}),

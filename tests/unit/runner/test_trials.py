@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -26,7 +27,7 @@ from evalgate.runner.trials import Task, TrialRunner
 from evalgate.simulation import user
 from tests.unit.runner import fakes
 
-WRITTEN = user.simulation_of(None, Settings())  # says what is written down
+WRITTEN = partial(user.simulate, panel=None, settings=Settings())  # says what is written down
 AT_ONCE: Pace = lambda _, attempt: attempt()  # noqa: E731 - one of a family of callables
 
 

@@ -154,11 +154,10 @@ def test_what_is_missing_names_the_model():
 
 def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_path):
     settings = load.load_settings({"root": str(tmp_path)})
-    simulate = user.simulation_of(None, settings)
     key = TrialKey(suite="x", case_id="c")
     with pytest.raises(AgentFailed):
-        simulate(suite(LED), LED, key)
-    simulate(suite(WRITTEN), WRITTEN, key)([])
+        user.simulate(suite(LED), LED, key, panel=None, settings=settings)
+    user.simulate(suite(WRITTEN), WRITTEN, key, panel=None, settings=settings)([])
 
 
 def test_another_user_is_another_task():
