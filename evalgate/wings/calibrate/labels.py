@@ -414,11 +414,11 @@ class LabelledVerdict:
     """None if the judge could not decide."""
     cluster: str
     """The case, whose labels are not independent."""
-    word: str = ""
+    word: str
     """The judge's label."""
-    message: str = ""
+    message: str
     """The judge's reason, or why it could not decide."""
-    judged_text: str = ""
+    judged_text: str
     """For people."""
 
 

@@ -363,13 +363,11 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
     mocked = {name for mock in mocks for name in outcomes.names_of(mock)}
     replies = list(mocks)
     if is_stable or fakes:
-        responses = [
+        replies += [
             expectation.tool_response
             for expectation in expected
             if expectation.tool_response is not None
-        ]
-        replies += [
-            response for response in responses if mocked.isdisjoint(outcomes.names_of(response))
+            and mocked.isdisjoint(outcomes.names_of(expectation.tool_response))
         ]
     args = {
         expectation.tool_call.id: expectation.tool_call.args

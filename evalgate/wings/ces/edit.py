@@ -163,7 +163,7 @@ class _Node:
     start: int
     end: int
     kind: str  # dict, list, or another type
-    at: int = 0
+    at: int
     is_block: bool = False
     members: list[tuple[str, _Node]] = dataclasses.field(default_factory=list)
 

@@ -594,8 +594,8 @@ class Library:
     """The CES resources of a repository, by file, and all problems of their files. `beside`: files
     that were not selected and apply to those that were."""
 
-    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    readings: Mapping[str, Reading]
+    problems: tuple[Problem, ...]
     beside: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
 
     @property

@@ -116,7 +116,7 @@ class FrameworkSession(ABC):
             self._instructions.setdefault(author, text)
 
     def record_answer(
-        self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = ()
+        self, key: Any, text: str, usage: Message | None, *, model: Any, calls: Any
     ) -> None:
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""
