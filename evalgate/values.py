@@ -10,7 +10,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeGuard, TypeVar, dataclass_transform
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -61,6 +61,11 @@ def elements(document: Any, key: str) -> list[Any]:
     """The elements of a list in a JSON object; none if there is no such list."""
     value = member(document, key)
     return value if isinstance(value, list) else []
+
+
+def is_list_of(value: Any, kind: type[T]) -> TypeGuard[list[T]]:
+    """True for a list, all of whose elements are of this kind."""
+    return isinstance(value, list) and all(isinstance(element, kind) for element in value)
 
 
 def matches_any(name: str, globs: Iterable[str]) -> bool:

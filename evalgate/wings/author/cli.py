@@ -25,7 +25,6 @@ from evalgate.errors import (
     NoEvaluationFile,
     NothingToDo,
     Place,
-    UnavailableError,
     errors_in,
 )
 from evalgate.formats import recordings, rewrite
@@ -278,9 +277,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
     elif Path(new).exists() and not force:
         raise ConfigError(f"{new} exists already", hint="--force overwrites it.")
     else:
-        problem = output.write_file(Path(new), [text])
-        if problem is not None:
-            raise UnavailableError(f"{new} {problem.message}")
+        output.save(Path(new), [text], shown_as=new)
     click.echo(f"wrote {os.path.relpath(new or old)}")
     return ExitCode.PASS
 

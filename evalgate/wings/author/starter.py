@@ -170,9 +170,7 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
         old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
         if new_agents[:-1] != old_agents or not old_agents:
             raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
-    problem = output.write_file(file, [text])
-    if problem is not None:
-        raise UnavailableError(f"{path} {problem.message}")
+    output.save(file, [text], shown_as=path)
     return path
 
 

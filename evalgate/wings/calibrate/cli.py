@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.errors import ConfigError, ExitCode, NothingToDo
 from evalgate.gate import prepare
 from evalgate.model import Calibration
 from evalgate.model.run import total_of
@@ -74,7 +73,7 @@ def command(labels: str, **values: Any) -> int:
         lines = calibration_labels.draft(stored, most=values["most"], seed=settings.seed)
         if not lines:
             raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-        _write(path, [f"{line}\n" for line in lines])
+        output.save(path, [f"{line}\n" for line in lines], shown_as=str(path))
         click.echo(
             f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
         )
@@ -97,16 +96,9 @@ def command(labels: str, **values: Any) -> int:
         calls = words.counted(total.calls, "judge call")
         cost = "" if total.cost_usd is None else f", ${total.cost_usd:.4f}"
         click.echo(f"\n{calls}, {total.cached:,} read from the cache{cost}")
-    _write(output_path, [agreement.render_file(calibration)])
+    output.save(output_path, [agreement.render_file(calibration)], shown_as=str(output_path))
     click.echo(f"wrote {os.path.relpath(output_path)}")
     return _verdict(calibration, values["fail_under_kappa"])
-
-
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file. Raises UnavailableError."""
-    problem = output.write_file(path, pieces)
-    if problem is not None:
-        raise UnavailableError(f"{path} {problem.message}")
 
 
 def _say(line: str) -> None:

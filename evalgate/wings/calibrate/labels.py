@@ -296,11 +296,8 @@ def _refuse_criterion(name: str) -> NoReturn:
 
 
 def _turn(user: str, answer: str) -> Invocation:
-    question, reply = (
-        Content(parts=(Text(text=text),), role=role)
-        for role, text in (("user", user), ("model", answer))
-    )
-    return Invocation(user_content=question, final_response=reply)
+    question = Content.of(user, "user")
+    return Invocation(user_content=question, final_response=Content.of(answer, "model"))
 
 
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:

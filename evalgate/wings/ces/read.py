@@ -262,7 +262,7 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if not isinstance(raw, dict) and not (raw is None and spot.is_broken):
         description = "an empty file" if raw is None else described(raw)
         spot.error("wrong-type", f"expected an object, found {description}")
-    if spot.is_broken or not isinstance(raw, dict):
+    if spot.is_broken:
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(problems)
     app = None

@@ -18,7 +18,7 @@ from evalgate.formats.json_source import Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, frozen_dataclass, without
+from evalgate.values import JsonObject, frozen_dataclass, is_list_of, without
 
 _LONGEST = 1_000_000  # characters
 _VERSION = re.compile(r"_v\d+$")
@@ -126,7 +126,7 @@ _POOLS = ("custom_metrics", "metrics", "criteria")
 def _holds_metrics(raw: Any) -> bool:
     """True for a list of objects or a mapping of names to objects."""
     entries = list(raw.values()) if isinstance(raw, dict) else raw
-    return bool(entries) and isinstance(entries, list) and all(isinstance(e, dict) for e in entries)
+    return bool(entries) and is_list_of(entries, dict)
 
 
 _YAML_HINT = "indent the keys of one metric alike, and a block after `|` deeper than its key"
@@ -141,12 +141,11 @@ def _pool(raw: Any, spot: Spot) -> dict[str, tuple[Spot, JsonObject]]:
     pool: dict[str, tuple[Spot, JsonObject]] = {}
     metrics = enumerate(raw) if isinstance(raw, list) else raw.items() if is_mapping else ()
     for step, metric in metrics:
-        name = step if is_mapping else None
-        if isinstance(metric, dict):
-            name = metric.get("name") or metric.get("id") or name
         if not isinstance(metric, dict):
             spot.at(step).wrong_type("an object with a `name`", metric)
-        elif not isinstance(name, str) or not name.strip():
+            continue
+        name = metric.get("name") or metric.get("id") or step  # of a mapping, a name
+        if not isinstance(name, str) or not name.strip():
             hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
             spot.at(step).error("missing-key", "the metric has no `name`", hint)
         else:
