@@ -505,11 +505,11 @@ def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         code = "wrong-type" if kind == "wrong_type" else "wrong-value"
         message = finding["msg"]
-        if kind in _EXPECTED:
+        if kind == "too_long":
+            message = f"at most {context.get('max_length')} are allowed"
+        elif kind in _EXPECTED:
             code = "wrong-type"
             message = f"expected {_EXPECTED[kind]}"
-        elif kind == "too_long":
-            message = f"at most {context.get('max_length')} are allowed"
         elif kind.startswith(("less_than", "greater_than")):
             message = message.replace("Input should be", "must be")
         suffix = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
@@ -576,14 +576,7 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
                 place.warning("ces-match-type", "not a regular expression")
 
 
-_EXPECTED = {
-    "string_type": "text",
-    "bool_type": "true or false",
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-}
+_EXPECTED = {**json_source.EXPECTED, "tuple_type": "a list"}
 
 
 # --- a repository's resources ---------------------------------------------------------------------
