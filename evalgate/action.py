@@ -271,7 +271,9 @@ def _run(environ: Environ, outcome: _StepOutcome, *, debug: bool) -> ExitCode:
             say(disarm(f"files: {dict(report.files)}"))
         # posting takes time, and the runner may end the step
         is_whole &= _write_outputs(environ, outcome, report.exit_code)
-        code = report.exit_code if is_whole else errors.without_files(report.exit_code)
+        code = report.exit_code
+        if code is ExitCode.PASS and not is_whole:
+            code = ExitCode.NOT_MEASURED
         if posting is not None:
             # what the report says of itself does not hold any more
             reason = "" if code is report.exit_code else UNWRITTEN

@@ -35,11 +35,6 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130  # Ctrl-C; partial results are on disk
 
 
-def without_files(code: ExitCode) -> ExitCode:
-    """The exit code of a run some of whose files could not be written: it does not pass."""
-    return ExitCode.NOT_MEASURED if code is ExitCode.PASS else code
-
-
 def shortage(error: Exception) -> str:
     """What this machine lacks, and what to raise, if that is what an error means; "" for others."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

@@ -86,23 +86,12 @@ def args_text(args: Json) -> str:
 
 def matches(recorded: Any, actual: Any) -> bool:
     """True if two values are equal. `***` in a recorded text matches any removed text."""
+    return json_match.includes(actual, recorded, is_equal=_is_same, subset=False)
+
+
+def _is_same(actual: Any, recorded: Any) -> bool:
     if isinstance(recorded, str) and REDACTED in recorded:
         return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
-    if isinstance(recorded, Mapping):
-        return (
-            isinstance(actual, Mapping)
-            and recorded.keys() == actual.keys()
-            and all(matches(member, actual[key]) for key, member in recorded.items())
-        )
-    if isinstance(recorded, list | tuple):
-        return (
-            isinstance(actual, list | tuple)
-            and len(recorded) == len(actual)
-            and all(
-                matches(recorded_member, member)
-                for recorded_member, member in zip(recorded, actual, strict=True)
-            )
-        )
     # as arguments, so that 2 equals 2.0
     return args_text({"": recorded}) == args_text({"": actual})
 

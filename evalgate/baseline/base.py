@@ -258,7 +258,7 @@ def _from_git(
         named_by = _settings_of_store(
             settings, base.project, of_change=context.trigger.is_pull_request
         )
-        store = history.open_store(named_by, repo, say=say)
+        store = history.open_store(named_by, repo, say=say) if named_by.baseline_folder else None
     except EvalgateError as error:
         prefix = f"`{settings.base}`: " if settings.base else ""
         source = BaseSource.STORE if baseline == "store" else BaseSource.RERUN
@@ -454,7 +454,8 @@ def first_of(problems: Sequence[Problem]) -> Wording:
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key for each of head's files that is a renamed file of the base: at least half of
-    the base file's cases ask the same in it, and no other file shares more of them."""
+    the base file's cases ask the same in it, whatever the agent is called, and no other file shares
+    more of them; of those that share as many, one with the same agent."""
     base_files, head_files = (
         {suite.key: suite for suite in suites} for suites in (base_suites, head_suites)
     )
@@ -468,9 +469,12 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
         if head_key in base_files:
             continue
         questions = _questions(suite)
-        overlaps = {key: len(questions & removed_files[key]) for key in removed_files}
+        overlaps = {
+            key: (len(questions & removed_files[key]), base_files[key].agent.key == suite.agent.key)
+            for key in removed_files
+        }
         best_key = max(overlaps, key=lambda key: overlaps[key], default="")
-        if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]):
+        if best_key and overlaps[best_key][0] * 2 >= len(removed_files[best_key]):
             base_keys[head_key] = best_key
             del removed_files[best_key]
     return base_keys
@@ -486,7 +490,7 @@ def under_head_names(suites: Iterable[Suite], renamed: Mapping[str, str]) -> Sui
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     """The id and the question of each case, by which a renamed file is recognized."""
-    return {(case.case_id, fingerprints.of_task(case)) for case in suite.cases}
+    return {(case.case_id, fingerprints.of_task(case, of_any_agent=True)) for case in suite.cases}
 
 
 def _within(root: Path, path: str) -> str:
@@ -558,13 +562,14 @@ def _rules(
     suites = sorted((*prepared_suites, *unselected_suites), key=lambda suite: suite.key)
     renamed = renames(suites, head_suites)
     head_named_suites = under_head_names(suites, renamed)
+    unruled_keys = frozenset(
+        suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
+    )
     rules = BaseRules(
         suites=head_named_suites,
         policy=load.policy_of(settings, head_named_suites, renamed=renamed),
         unread=frozenset(suite.key for suite in prepared.unread),
-        unruled=frozenset(
-            suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
-        ),
+        unruled=unruled_keys,
         errors=errors,
     )
     return rules, renamed
@@ -579,7 +584,7 @@ def _unselected(
     at `head`, and have another name there, are included. None if there is no evaluation file at
     all."""
     try:
-        unselected = settings.model_copy(update={"paths": (), "grep": ""})
+        unselected = settings.with_options(paths=(), grep="")
         discovery = discover.discover(unselected, tree=tree)
     except NothingToDo:
         return None
@@ -591,22 +596,19 @@ def _unselected(
     ]
     moved_keys = frozenset(renames(removed_suites, head_suites).values())
     # the effect of simulated users on criteria counts if head's cases have some
-    requested_suites = [
-        replace(
-            suite,
-            eval_set=eval_sets.get(suite.key, suite.eval_set)
-            if user.has_scenarios(suite)
-            else suite.eval_set,
-            agent=agents_module.with_defaults(suite.agent, settings),
-        )
-        for suite in discovery.suites
-        if suite.key in eval_sets or suite.key in moved_keys
-    ]
+    requested_suites: list[Suite] = []
+    for suite in discovery.suites:
+        if suite.key in eval_sets or suite.key in moved_keys:
+            agent = agents_module.with_defaults(suite.agent, settings)
+            eval_set = suite.eval_set
+            if user.has_scenarios(suite):
+                eval_set = eval_sets.get(suite.key, eval_set)
+            requested_suites.append(replace(suite, eval_set=eval_set, agent=agent))
+    settled_suites = judges.settle_suites(
+        user.settle(requested_suites, settings), judges.defaults_of(settings)
+    )
     unselected_suites = tuple(
-        suite.with_cases(()) if suite.key in eval_sets else suite
-        for suite in judges.settle_suites(
-            user.settle(requested_suites, settings), judges.defaults_of(settings)
-        )
+        suite.with_cases(()) if suite.key in eval_sets else suite for suite in settled_suites
     )
     files = {suite.criteria_source.file for suite in unselected_suites}
     problems = tuple(
@@ -1057,7 +1059,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         yield BaseCheckout(
             tree=tree,
             root=root,
-            notes=tuple(filter(None, notes)),
+            notes=notes,
             problem=Sentence("base_checkout_differs", missing_files),
         )
     finally:

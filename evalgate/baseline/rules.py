@@ -266,7 +266,9 @@ def _both_rules(
         tuple(common_suites),
         [book.divided(shares) for book in books],
         Edits(
-            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)), unasked=tuple(unasked)
+            edits=(*edits, *file_edits, *_case_edits(rules.suites, suites)),
+            both_decide=shares > 1,
+            unasked=tuple(unasked),
         ),
     )
 
@@ -546,12 +548,18 @@ def _criterion_edits(
 
 
 def _edit(
-    subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
+    subject: str,
+    base: object,
+    head: object,
+    *,
+    kind: EditKind = EditKind.RULE,
+    suite: str = "",
+    place: Place | None = None,
 ) -> Iterator[GateEdit]:
     """A rule's edit, if its values differ. None and an empty text are shown as `unset`."""
     if base != head:
         yield GateEdit(
-            kind=EditKind.RULE,
+            kind=kind,
             subject=subject,
             suite=suite,
             base=_value_text(base),
@@ -610,8 +618,8 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
 
 
 def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterator[GateEdit]:
-    """Cases and files that the change deletes or edits. Only a reader can decide if they are
-    weaker."""
+    """Files that another agent answers, and cases and files that the change deletes or edits. Only
+    a reader can decide if they are weaker."""
     head_suites = {suite.key: suite for suite in suites}
     for base_suite in base_suites:
         head_suite = head_suites.get(base_suite.key)
@@ -624,6 +632,9 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
+        titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
+        if not baseline_base.is_unknown(base_suite.agent):
+            yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():
             head_case = head_cases.get(case.case_id)
@@ -813,14 +824,12 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
             )
             packages = (folder.joinpath(*names[: depth + 1]) for depth in range(len(names)))
             package = next((path for path in packages if path not in tested_paths), None)
-            neighbors = [
-                *(package.rglob("*.py") if package else ()),
-                *(
-                    path
-                    for path in stem.parent.iterdir()
-                    if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
-                ),
-            ]
+            named_files = (
+                path
+                for path in stem.parent.iterdir()
+                if re.search(rf"{re.escape(path.name)}['\"]", source) and path.is_file()
+            )
+            neighbors = [*(package.rglob("*.py") if package else ()), *named_files]
             yield from {*module_files, *neighbors, *_imported(root, module_files, tested_paths)} - (
                 tested_paths - {*module_files}
             )

@@ -75,9 +75,7 @@ def show(**values: Any) -> int:
         changed = " with uncommitted changes" if run.dirty else ""
         commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
         cli.tell(f"ran at {run.started_at}{commit}")
-        click.echo(
-            reports.render_whole_case(case, width=cli.width(), color=True, folder=folder), nl=False
-        )
+        click.echo(reports.render_whole_case(case, width=cli.width(), folder=folder), nl=False)
     return ExitCode.PASS
 
 
@@ -285,7 +283,6 @@ def _show_proposal(proposal: Proposal) -> None:
             calls=change.edits_calls,
             answer=change.answer is not None,
             width=cli.width(),
-            color=True,
         )
         click.echo(difference, nl=False)
 

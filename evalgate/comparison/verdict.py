@@ -19,6 +19,7 @@ from evalgate.model import (
     Confirmation,
     Exemption,
     ExemptionKind,
+    FailOn,
     FailureKind,
     FailureOrigin,
     GateCause,
@@ -65,7 +66,11 @@ def decide(
     if compared is not None:
         book = compared.book
         decided = compared.decided
-        if policy.fail_on and _stopped_its_agent(run, compared, advisory=policy.advisory):
+        if (
+            policy.fail_on
+            and FailOn.NOT_MEASURED not in policy.fail_on
+            and _stopped_its_agent(run, compared, advisory=policy.advisory)
+        ):
             policy = policy.blocking()  # the change broke the agent; this is not an outage
     threshold_gate = _ThresholdGate(
         run=run,
@@ -338,7 +343,8 @@ def _causes(run: Run, comparison: Comparison, policy: Policy) -> Mapping[Verdict
         causes[VerdictKind.INCONCLUSIVE] = cause
     # a budget that the base's usage would not have ended; a base that reports no tokens counts as 0
     is_of_tokens = any(unit in str(truncated) for unit in ("tokens", "$"))
-    head_tokens, base_tokens, _ = run.tokens_beside(comparison.base)
-    if is_of_tokens and head_tokens > APPETITE * (base_tokens or 0):
+    usage = run.tokens_beside(comparison.base) if is_of_tokens else (0, 0, 0)
+    head_tokens, base_tokens, _ = usage
+    if head_tokens > APPETITE * (base_tokens or 0):
         causes.setdefault(VerdictKind.NOT_MEASURED, GateCause.APPETITE)
     return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}

@@ -45,6 +45,8 @@ def load_settings(raw_settings: Json) -> Settings:
         # a surrogate is a byte of a file name that is not UTF-8
         if reason and "surrogate" not in reason:
             raise ConfigError(f"`{config_settings.input_name(name)}` {reason}")
+    if raw_settings.get("base") == "":  # as of a variable that is not set: no run without it
+        raise ConfigError("`base` is empty", hint="Name a branch or a commit, or leave it out.")
     door_settings = _validate(raw_settings)
     root = door_settings.root.resolve()
     try:

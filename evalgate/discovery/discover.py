@@ -62,7 +62,7 @@ def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem,
     """The suites of the whole repository, whatever is selected, and their problems. Empty if
     nothing is found."""
     try:
-        discovery = discover(settings.model_copy(update={"paths": (), "grep": ""}))
+        discovery = discover(settings.with_options(paths=(), grep=""))
     except NothingToDo:
         return (), ()
     return discovery.suites, discovery.problems

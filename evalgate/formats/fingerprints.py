@@ -25,16 +25,23 @@ VERSION = 1
 digest = values.digest
 
 
-def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
+def of_task(
+    case: Case, *, simulator: SimulatorUse | None = None, of_any_agent: bool = False
+) -> str:
     """The fingerprint of the agent's input: its session, and the user's turns or the scenario with
-    its simulated user. References do not count."""
+    its simulated user. References do not count. `of_any_agent`: neither does the agent's name."""
     turns = case.conversation and [
         adk_shapes.content_json(turn.user_content) for turn in case.conversation
     ]
     session = case.session
     scenario = case.scenario
     use = simulator or SimulatorUse()
-    start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
+    start = session and [
+        "" if of_any_agent else session.app_name,
+        session.user_id,
+        session.session_id,
+        dict(session.state),
+    ]
     context: JsonObject = {}
     if case.setups:
         context["setups"] = [dataclasses.asdict(setup) for setup in case.setups]

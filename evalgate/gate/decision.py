@@ -62,13 +62,10 @@ def decide(
     and the base's is stricter."""
     settings = rules.settings
     head = measurement.head
+    results = zip_longest(measurement.comparisons, measurement.sides)
     decisions = [
         _by_book(head, book, comparison, sides)
-        for book, (comparison, sides) in zip(
-            rules.books,
-            zip_longest(measurement.comparisons, measurement.sides),
-            strict=True,
-        )
+        for book, (comparison, sides) in zip(rules.books, results, strict=True)
     ]
     verdicts = [verdict for _, verdict, _ in decisions]
     ranks = [BLOCKING.index(verdict.blocked_by) for verdict in verdicts]

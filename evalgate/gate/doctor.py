@@ -51,7 +51,7 @@ from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite
 from evalgate.simulation import user
-from evalgate.system import git, isolation, python_env
+from evalgate.system import git, http, isolation, python_env
 from evalgate.system.files import top_of
 from evalgate.system.python_needs import Needs
 from evalgate.text import words
@@ -64,7 +64,8 @@ LEAST_DISK_BYTES = 2 * 10**9
 is unpacked twice."""
 
 ENVIRONMENT_CODES = frozenset({
-    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "no-connection",
+    "not-writable",
 })  # fmt: skip
 """Codes of errors outside files and settings."""
 
@@ -237,8 +238,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     project = state.project
     settings = project.settings
     if key in state.agents:
-        title = discovery_agents.title(use)
-        yield Check("agent", f"{title}, checked for {state.agents[key]}")
+        yield Check("agent", f"{discovery_agents.title(use)}, checked for {state.agents[key]}")
         return
     agent_problems = [
         problem
@@ -249,7 +249,7 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
         and problem not in state.reported_problems
     ]
     yield from state.report("agent", agent_problems)
-    if use.found_by == discovery_agents.UNKNOWN.found_by:
+    if baseline_base.is_unknown(use):
         if not agent_problems:
             yield Check("agent", "none found, see above")
         return
@@ -278,21 +278,29 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
     yield from _tools_and_context(agent, use)
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, state)
-    yield Check(
-        "start",
-        "not asked: a run asks its address"
-        if "url" in use.options
-        else "loaded, and a conversation was opened",
-    )
+    if url := use.options.get("url"):
+        yield _connection("start", str(url), state.context.environ)
+    else:
+        yield Check("start", "loaded, and a conversation was opened")
+
+
+def _connection(label: str, url: str, environ: Environ) -> Check:
+    """Check that an address accepts connections."""
+    reason = http.connection_problem(url, environ)
+    if not reason:
+        return Check(label, "not asked: a run asks its address")
+    message = f"{url} accepts no connection: {reason}"
+    hint = "Start the server, or correct the address in evalgate.yml."
+    return Check(label, problem=errors.error("no-connection", message, hint=hint))
 
 
 def _is_of(problem: Problem, suite: Suite) -> bool:
     """True if a problem with agents concerns this suite's agent."""
     place = problem.place
-    found_by = suite.agent.found_by
-    if found_by == discovery_agents.UNKNOWN.found_by:
+    if baseline_base.is_unknown(suite.agent):
         return place is None or place.file == suite.key
-    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], if a rule of evalgate.yml names it
+    # agents[0], if a rule of evalgate.yml names it
+    rule = f"$.{suite.agent.found_by.rpartition(' ')[2]}."
     return (
         problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
     )
@@ -364,7 +372,11 @@ def _start_problem(failure: AgentFailure, root: Path) -> Problem:
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
-    """Checks of the base, writable folders, free space, and isolation."""
+    """Checks of the judges' address, the base, writable folders, free space, and isolation."""
+    judge = criteria_judges.defaults_of(settings)
+    is_asked = judge.base_url and judge.client != "replay"
+    if is_asked and criteria_judges.models_of(settings, project.suites):
+        yield _connection("judge", judge.base_url, context.environ)
     yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         existing_folder = next(folder for folder in (place, *place.parents) if folder.exists())

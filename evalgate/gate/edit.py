@@ -150,13 +150,14 @@ def propose(
     if len(actual_turns) != count:
         turn_count = words.counted(len(actual_turns), "turn")
         raise CaseUnchanged(f"the agent answered {turn_count}, but the case has {count}")
+    turn_pairs = zip(case.turns, actual_turns, strict=True)
     turn_edits = [
         _turn_edit(
             Turn(number=number, of=count, expected=expected, actual=actual),
             edits_calls=edits_calls,
             edits_answer=edits_answer and (bool(parts) or _is_wrong(number - 1, stored_case)),
         )
-        for number, (expected, actual) in enumerate(zip(case.turns, actual_turns, strict=True), 1)
+        for number, (expected, actual) in enumerate(turn_pairs, 1)
     ]
     changes = tuple(edit for edit in turn_edits if edit.answer is not None or edit.edits_calls)
     if not changes:

@@ -354,20 +354,19 @@ def _open_agents(
     # the packages of edited metrics are the change's, so head's installer installs them
     sandboxes = (*side_sandboxes[:sides], side_sandboxes[HEAD])
     starting = CommonStart()
-    return [
-        stack.enter_context(
-            opening.open_agents(
-                place.suites,
-                session.rules.settings,
-                context,
-                root=place.root,
-                judge_keys=session.judges.keys,
-                starting=starting,
-                sandboxes=sandbox,
-            )
+    pools: list[dict[str, Agent]] = []
+    for place, sandbox in zip(places, sandboxes, strict=False):
+        pool = opening.open_agents(
+            place.suites,
+            session.rules.settings,
+            context,
+            root=place.root,
+            judge_keys=session.judges.keys,
+            starting=starting,
+            sandboxes=sandbox,
         )
-        for place, sandbox in zip(places, sandboxes, strict=False)
-    ]
+        pools.append(stack.enter_context(pool))
+    return pools
 
 
 def _inputs(
@@ -412,14 +411,15 @@ def _checkouts(session: GateSession) -> Iterator[Checkout]:
         repeats = None
         if base.stored is not None and base.root is None:
             repeats = min(base.stored.run.repeats, session.rules.settings.runs)
+        base_part = part and replace(part, plan=baseline_base.with_agents(part.plan, base))
         yield Checkout(
             root=base.root or root,
             suites=baseline_base.with_agents(suites, base),
             skipped=frozenset(baseline_base.new_cases(suites, base)),
             commit=base.origin.commit,
-            part=part and replace(part, plan=baseline_base.with_agents(part.plan, base)),
+            part=base_part,
             repeats=repeats,
-            stored_agents=baseline_base.stored_agents(base, project.suites),
+            stored_agents=baseline_base.stored_agents(base, suites),
         )
 
 
@@ -615,7 +615,7 @@ class _Measuring:
             )
         first_tasks = [*trials.tasks([side.suites for side in sides], trials.first_rounds(runs))]
         if base is not None and base.stored is not None:
-            reused_suites = base.reused_suites(self._gate.project.suites)
+            reused_suites = base.reused_suites(self._rules.suites)
             stored_tasks = [
                 task
                 for task in first_tasks

@@ -86,13 +86,13 @@ def _read(
     base_files = [path for path in base_files if path.is_file()]
     journals = [path.with_name(name) for path in files for name in store.JOURNALS]
     _refuse_committed(places, [*files, *base_files, *journals], settings, context)
-    heads, bases = (
-        run_parts.parts_of(
-            run_parts.of_run(file.read_results(path), run=context.workflow_run, commit=commit)
-            for path in paths
-        )
-        for paths, commit in ((files, context.trigger.links.commit), (base_files, ""))
-    )
+    run = context.workflow_run
+    sides: list[tuple[Stored, ...]] = []
+    for paths, commit in ((files, context.trigger.links.commit), (base_files, "")):
+        results = (file.read_results(path) for path in paths)
+        parts = (run_parts.of_run(result, run=run, commit=commit) for result in results)
+        sides.append(run_parts.parts_of(parts))
+    heads, bases = sides
     for part in bases:
         if run_parts.part_of(part).fingerprint != run_parts.part_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", place=Place(part.file))
@@ -162,9 +162,8 @@ def _rules(
     if not (base_commit or context.trigger.base or context.trigger.is_pull_request):
         return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
-    settings = settings.with_options(baseline="rerun")
-    base_settings = settings.model_copy(update={"base": base_commit})
-    with baseline_base.open_bases(base_settings, suites, context) as (base, _):
+    settings = settings.with_options(baseline="rerun", base=base_commit)
+    with baseline_base.open_bases(settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT
         return baseline_rules.in_force(settings, suites, base, context, hint=hint), base

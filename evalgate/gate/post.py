@@ -112,7 +112,7 @@ def post(
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on unverified results, by the settings' policy; their own verdicts are ignored."""
     run = head.with_run(commit=links.commit).run
-    settings = settings.model_copy(update={"adk_compat": head.deviations.is_adk_compat})
+    settings = settings.with_options(adk_compat=head.deviations.is_adk_compat)
     rules = baseline_rules.in_force(settings, run.suites, None)
     policy = rules.books_on(dt.datetime.now(dt.UTC).date())[0].policy
     base_run = None if base is None else base.run
@@ -137,14 +137,16 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     stored_problems = (
         problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"
     )
+    judges = decision.criterion_judges(scored_uses, is_stored=True)
+    edits = replace(head.edits, by_base=False)  # one policy decided, that of the settings
     return Report(
         run=run,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        edits=replace(head.edits, by_base=False),  # one policy decided, that of the settings
+        edits=edits,
         problems=(*problems, *stored_problems),
-        facts=KnownFacts(criterion_judges=decision.criterion_judges(scored_uses, is_stored=True)),
+        facts=KnownFacts(criterion_judges=judges),
         display=Display(version=__version__, links=links),
     )
 

@@ -269,10 +269,11 @@ class EarlierRuns:
         scopes = [] if self.store is None else self.store.scopes[:1]
         for entry in self.entries:
             inputs = entry.journal.inputs
+            is_of_head = entry.journal.about.get("side") == HEAD
+            is_of_pull = entry.scope in scopes and "@refs/pull/" in entry.scope
             if (
-                entry.journal.about.get("side") == HEAD
-                and entry.scope in scopes
-                and "@refs/pull/" in entry.scope
+                is_of_head
+                and is_of_pull
                 and not all(head.inputs.stands(key, inputs[key]) for key in inputs)
                 and not any(_may_be_same(inputs, known_inputs) for known_inputs in other_inputs)
             ):
@@ -331,13 +332,16 @@ def _put(
 
 def _may_be_same(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
     """True if both may be inputs of the same agents: no question has two answers."""
-    return first.keys() == second.keys() and all(
-        first[key].environment == second[key].environment
+    if first.keys() != second.keys():
+        return False
+    pairs = [(inputs, second[key]) for key, inputs in first.items()]
+    return all(
+        inputs.environment == other.environment
         and all(
-            second[key].answers.get(question, answer) == answer
-            for question, answer in first[key].answers.items()
+            other.answers.get(question, answer) == answer
+            for question, answer in inputs.answers.items()
         )
-        for key in first
+        for inputs, other in pairs
     )
 
 
@@ -363,12 +367,10 @@ def open_earlier_runs(
             for suite in rules.suites
             if base is not None and baseline_base.is_same_use(suite, base, settings)
         }
+        unchanged = frozenset(key for key, count in known_sides.items() if count == len(trees))
+        unread = frozenset(key for key, count in known_sides.items() if not count)
         yield EarlierRuns(
-            trees=trees,
-            store=store,
-            entries=entries,
-            unchanged=frozenset(key for key, count in known_sides.items() if count == len(trees)),
-            unread=frozenset(key for key, count in known_sides.items() if not count),
+            trees=trees, store=store, entries=entries, unchanged=unchanged, unread=unread
         )
 
 
@@ -377,10 +379,11 @@ def _known_sides(suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snap
     read there; all of them if they are equal."""
     if len({tree.answer("everything") for tree in trees}) == 1:
         return len(trees)
+    all_inputs = (entry.journal.inputs.get(suite.agent.key, Inputs()) for entry in entries)
     counts = (
         sum(not tree.first_difference(inputs.answers) for tree in trees)
-        for entry in entries
-        if (inputs := entry.journal.inputs.get(suite.agent.key, Inputs())).is_known
+        for inputs in all_inputs
+        if inputs.is_known
     )
     return max(counts, default=0)
 

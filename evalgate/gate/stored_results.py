@@ -33,8 +33,10 @@ from evalgate.model import (
     ExemptionKind,
     FailureOrigin,
     GradedTrial,
+    Policy,
     Reason,
     Report,
+    RuleBook,
     Run,
     Suite,
     TrialKey,
@@ -45,7 +47,7 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseSide, CaseView
 from evalgate.results import file, history, kept, labels as case_labels
-from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.file import PolicyEntry, Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import plain, words
@@ -92,6 +94,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
         for key, case in cases_of([suite]).items():
             verdict = case_verdict(stored, key, suite.criteria_of(case), trials.get(key, ()))
             entry = stored.entries[key]
+            is_flaky = entry.label is CaseLabel.FLAKY
             verdicts[key] = CaseVerdict(
                 suite=suite.key,
                 case_id=case.case_id,
@@ -99,9 +102,7 @@ def verdicts_of(stored: Stored) -> dict[CaseKey, CaseVerdict]:
                 criteria=verdict.criteria,
                 reason=entry.reason or verdict.reason,
                 second_kind=verdict.second_kind,
-                exemption=Exemption(kind=ExemptionKind.FLAKY)
-                if entry.label is CaseLabel.FLAKY
-                else None,
+                exemption=Exemption(kind=ExemptionKind.FLAKY) if is_flaky else None,
             )
     return verdicts
 
@@ -137,7 +138,7 @@ def _stored_measurement(
 ) -> tuple[Measurement, Rules]:
     """The measurement in stored results, and the rules that decide on it. Without `base_results`,
     only head's rules decide."""
-    settings = settings.model_copy(update={"adk_compat": head_results.deviations.is_adk_compat})
+    settings = settings.with_options(adk_compat=head_results.deviations.is_adk_compat)
     head = head_results.run
     base = None if base_results is None else _base_of(base_results, head, settings)
     rules = baseline_rules.in_force(settings, head.suites, base)
@@ -152,6 +153,16 @@ def _stored_measurement(
     # not in its results
     if base is None or comparison is not None:
         books, edits = books[:1], head_results.edits
+        if edits.both_decide:  # this checkout has only head's rules
+            policy = books[0].policy
+            fields = {
+                name: getattr(
+                    policy if name in settings.explicit_options else head_results.policy, name
+                )
+                for name in PolicyEntry.model_fields
+            }
+            policy = Policy(exemptions=policy.exemptions, deviations=policy.deviations, **fields)
+            books = (RuleBook(policy=policy),)
     rules = replace(rules, books=books, edits=edits)
     head = head_results.with_run(suites=rules.suites).run
     if base is None or base_results is None:
@@ -262,10 +273,12 @@ def _base_to_compare(
         (names.get(suite, suite), case): fingerprint
         for (suite, case), fingerprint in run.fingerprints.items()
     }
+    trials = tuple(trial(graded_trial, changes) for graded_trial in run.trials)
+    confirmations = tuple(trial(graded_trial, {}) for graded_trial in run.confirmations)
     base = base.with_run(
         suites=tuple(project.suites.values()),
-        trials=tuple(trial(graded_trial, changes) for graded_trial in run.trials),
-        confirmations=tuple(trial(graded_trial, {}) for graded_trial in run.confirmations),
+        trials=trials,
+        confirmations=confirmations,
         transcripts=lambda key: run.transcripts(key.renamed(project.renamed)),
         fingerprints=case_fingerprints,
     )
@@ -433,7 +446,7 @@ def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> t
             sorted(name for name in other_files if (settings.root / name).is_file())
         )
         if present_files and not {"paths", "grep"} & settings.explicit_options.keys():
-            others = settings.model_copy(update={"paths": present_files, "grep": ""})
+            others = settings.with_options(paths=present_files, grep="")
             suites += _run_suites(others)
     except ConfigError:
         return _stored_suites(stored_cases)
@@ -501,12 +514,14 @@ def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]
         )
     ):
         return stored_runs[0].with_run(suites=suites, earlier_verdicts=earlier_verdicts)
+    all_trials = tuple(trial for trials, _, _ in cases for trial in trials)
+    confirmations = tuple(trial for _, reruns, _ in cases for trial in reruns)
     return _merged(
         present_cases,
         stored_runs,
         suites=suites,
-        trials=tuple(trial for trials, _, _ in cases for trial in trials),
-        confirmations=tuple(trial for _, reruns, _ in cases for trial in reruns),
+        trials=all_trials,
+        confirmations=confirmations,
         fingerprints=case_fingerprints,
         earlier_verdicts=earlier_verdicts,
     )
@@ -638,17 +653,17 @@ def of_file(
         if case.status is CaseStatus.NEW
         or case.origin in (FailureOrigin.NEW, FailureOrigin.UNKNOWN)
     }
-    return {
-        key: StoredCase(
-            stored=stored,
-            is_of_change=key in changed_keys,
-            head=side(key),
-            suite=suite,
-            eval_case=case,
-            verdict=verdicts[key],
-            label=stored.entries[key].label or case_labels.label(verdicts[key]),
-        )
-        for suite in run.suites
-        for key, case in cases_of([suite]).items()
-        if case_keys is None or key in case_keys
-    }
+    stored_cases: dict[CaseKey, StoredCase] = {}
+    for suite in run.suites:
+        for key, case in cases_of([suite]).items():
+            if case_keys is None or key in case_keys:
+                stored_cases[key] = StoredCase(
+                    stored=stored,
+                    is_of_change=key in changed_keys,
+                    head=side(key),
+                    suite=suite,
+                    eval_case=case,
+                    verdict=verdicts[key],
+                    label=stored.entries[key].label or case_labels.label(verdicts[key]),
+                )
+    return stored_cases

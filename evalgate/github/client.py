@@ -96,8 +96,7 @@ LIST_COMMENTS = Endpoint(
 )
 """Reading needs less, but whoever reads the comments writes one next."""
 CREATE_COMMENT = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
-"""Never repeated by itself: `comment.post` reads the comments again, to find one that was
-created."""
+"""Not repeated if it may have been carried out: `comment.post` reads the comments again."""
 UPDATE_COMMENT = Endpoint(
     "PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write"
 )

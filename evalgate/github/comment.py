@@ -12,7 +12,7 @@ from . import client as github_client
 from .client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 
 LIMIT = 65_536
-"""GitHub's limit for a comment, in UTF-16 units (`markdown.length`)."""
+"""GitHub's limit for a comment; `markdown.length` counts it in UTF-16 units, to be safe."""
 ACTIONS_BOT = "github-actions[bot]"
 """The author of what is posted with a job's own token."""
 _MOST_TRIES = 3

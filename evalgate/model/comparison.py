@@ -6,8 +6,9 @@ import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer
 
 from evalgate.errors import Place
 from evalgate.values import Wording, frozen_dataclass
@@ -16,6 +17,9 @@ from .conversation import Content, Invocation, ToolCall, ToolResponse
 from .deviations import OURS, Deviations
 from .run import CaseVerdict, Exemption, Run, VerdictKind
 from .trial import CaseKey
+
+SORTED = PlainSerializer(sorted)
+"""Equal sets are written alike."""
 
 
 class FailOn(enum.StrEnum):
@@ -55,7 +59,7 @@ class CriterionRule(BaseModel, extra="forbid", frozen=True):
 class Policy:
     """The rules of the gate."""
 
-    fail_on: frozenset[FailOn] = frozenset(
+    fail_on: Annotated[frozenset[FailOn], SORTED] = frozenset(
         {FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED}
     )
     """The results that fail the job."""
@@ -73,7 +77,7 @@ class Policy:
     """The tolerated drop."""
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
     """Which failures count."""
-    advisory: frozenset[str] = frozenset()
+    advisory: Annotated[frozenset[str], SORTED] = frozenset()
     """Suites that are shown and never decide."""
     exemptions: Mapping[CaseKey, Exemption] = field(default_factory=dict)
     """Cases that are shown and never decide."""
@@ -588,8 +592,8 @@ class BaseOrigin:
     """Facts that a reader must know (old results, another model)."""
 
     def with_notes(self, notes: Iterable[Wording], *, age_days: float | None = None) -> BaseOrigin:
-        """The origin with more notes, each once, and with the age of its results."""
-        all_notes = dict.fromkeys((*self.notes, *notes))
+        """The origin with more notes, each once and none empty, and with the age of its results."""
+        all_notes = dict.fromkeys(note for note in (*self.notes, *notes) if note)
         return replace(
             self, notes=tuple(all_notes), age_days=self.age_days if age_days is None else age_days
         )
@@ -599,6 +603,7 @@ class EditKind(enum.StrEnum):
     """The kinds of edits of a change to its own rules."""
 
     RULE = "rule"  # a rule that decides; both the change's and the base's are applied
+    AGENT = "agent"  # another agent answers, as evalgate names it
     FILE = "file"  # a file that defines the measurement, which runs once
     CASE_REMOVED = "case_removed"
     CASE_CHANGED = "case_changed"
@@ -634,6 +639,8 @@ class Edits:
     """True if the change passes by only one of both rule books, its own and the base's."""
     by_base: bool = False
     """True if the base's book decided."""
+    both_decide: bool = False
+    """True if the worse verdict of two books counted."""
     unasked: tuple[str, ...] = ()
     """Criteria of the base that were not evaluated."""
 

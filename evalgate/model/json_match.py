@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -99,23 +101,29 @@ def entries_differing(
     return keys
 
 
-def includes(actual: Any, expected: Any) -> bool:
+def includes(
+    actual: Any,
+    expected: Any,
+    *,
+    is_equal: Callable[[Any, Any], bool] = operator.eq,
+    subset: bool = True,
+) -> bool:
     """True if `actual` has everything in `expected`: mappings by key, lists by position, other
-    values by equality."""
+    values by equality. Not `subset`: mappings have no other keys."""
+    fits = partial(includes, is_equal=is_equal, subset=subset)
     if isinstance(expected, Mapping):
-        return isinstance(actual, Mapping) and all(
-            key in actual and includes(actual[key], value) for key, value in expected.items()
+        return (
+            isinstance(actual, Mapping)
+            and (subset or actual.keys() == expected.keys())
+            and all(key in actual and fits(actual[key], value) for key, value in expected.items())
         )
     if isinstance(expected, list | tuple):
         return (
             isinstance(actual, list | tuple)
             and len(actual) == len(expected)
-            and all(
-                includes(actual_element, expected_element)
-                for actual_element, expected_element in zip(actual, expected, strict=True)
-            )
+            and all(map(fits, actual, expected))
         )
-    return bool(actual == expected)
+    return is_equal(actual, expected)
 
 
 def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:

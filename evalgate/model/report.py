@@ -152,11 +152,6 @@ class Report:
         return self.comparison or _NOT_COMPARED
 
     @property
-    def base(self) -> Run | None:
-        """The base's run, if there is one."""
-        return self.compared.base
-
-    @property
     def links(self) -> Links:
         """The addresses that it links to."""
         return self.display.links

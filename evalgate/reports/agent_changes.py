@@ -78,11 +78,12 @@ class AgentChange:
 
 def changes_of(report: Report) -> tuple[AgentChange, ...]:
     """All known differences, most important first; anything unknown on either side is left out."""
-    if report.base is None:
+    base = report.compared.base
+    if base is None:
         return ()
     all_changes = (
         change
-        for base_description, head_description in pairs(report.run, report.base)
+        for base_description, head_description in pairs(report.run, base)
         for change in _compare(base_description, head_description)
     )
     changes = dict.fromkeys(itertools.islice(all_changes, MOST))
@@ -99,9 +100,8 @@ def changes_of(report: Report) -> tuple[AgentChange, ...]:
 
 def is_known(report: Report) -> bool:
     """True if all agents are fully known on both sides."""
-    if report.base is None:
-        return False
-    sides = [side for pair in pairs(report.run, report.base) for side in pair]
+    base = report.compared.base
+    sides = [] if base is None else [side for pair in pairs(report.run, base) for side in pair]
     return bool(sides) and all(side.agents and side.packages and side.files for side in sides)
 
 
@@ -135,7 +135,12 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
     keys = ((base_keys.get(suite.key, ""), suite.agent.key) for suite in head.suites)
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
-            yield base.descriptions[base_key], head.descriptions[head_key]
+            description = base.descriptions[base_key]
+            if base_key != head_key:  # each has read only its own files
+                description = AgentDescription(
+                    agents=description.agents, packages=description.packages
+                )
+            yield description, head.descriptions[head_key]
 
 
 def _compare(base: AgentDescription, head: AgentDescription) -> Iterator[AgentChange]:

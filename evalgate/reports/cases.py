@@ -359,7 +359,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     compared = {case.key: case for case in report.compared.cases}
     allowed = allowed_cases(report)
     known_labels = labels.labels_of(report)
-    sides = [side_of(run) for run in (report.run, report.base) if run is not None]
+    sides = [side_of(run) for run in (report.run, report.compared.base) if run is not None]
     for suite, suite_verdict in zip(report.run.suites, report.verdict.suites, strict=True):
         for case, verdict in zip(suite.cases, suite_verdict.cases, strict=True):
             key = verdict.key

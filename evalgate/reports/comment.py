@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from evalgate.errors import Problem
 from evalgate.model import CaseKey, Report, ToolCall, call_diff
@@ -243,7 +242,7 @@ def _draw(name: str, subject: object, *arguments: object, **options: object) -> 
     """The text of a macro; "" for an empty list, the number 0 or an empty text."""
     if not subject:
         return ""
-    return markdown.tidy(getattr(_macros(), name)(subject, *arguments, **options))
+    return markdown.tidy(getattr(_TEMPLATE.macros, name)(subject, *arguments, **options))
 
 
 def _mixed(v: View, *, limit: int) -> str:
@@ -366,11 +365,6 @@ def _evidence(v: View, room: int) -> str:
     return _join_parts(markdown.keep(parts, room=room))
 
 
-@functools.cache
-def _macros() -> Any:
-    return templates.load("comment.md.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
-
-
 HEAD = (
     Part(draw=lambda v, _: _draw("verdict", v), room=8_000),
     Part(draw=lambda v, _: _draw("counted", v)),
@@ -453,7 +447,7 @@ def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     return "".join(texts)
 
 
-_TEMPLATE_GLOBALS = {
+_NAMES = {
     "agent_changes": agent_changes,
     "call_diff": call_diff,
     "cases": reports_cases,
@@ -469,3 +463,4 @@ _TEMPLATE_GLOBALS = {
     "wording": wording,
     "words": words,
 }
+_TEMPLATE = templates.Template("comment.md.j2", package=__package__, names=_NAMES)

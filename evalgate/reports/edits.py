@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from evalgate import errors
@@ -19,6 +20,7 @@ NAMED = 5
 """Of rules, and of the cases of one file: how many are named."""
 GROUPED_KINDS = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 """Several edits of these kinds in one file are one line."""
+EXPECTATION_KINDS = GROUPED_KINDS | {EditKind.SUITE_REMOVED}
 
 
 def sentence(edits: Edits) -> str:
@@ -47,11 +49,10 @@ def summarize(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
         if room < 0:
             break
         lines.append(line)
-    rules, files = (
-        sum(edit.kind is kind for edit in edits.edits) for kind in (EditKind.RULE, EditKind.FILE)
+    numbers = Counter(
+        "expectation" if edit.kind in EXPECTATION_KINDS else edit.kind for edit in edits.edits
     )
-    expectations = len(edits.edits) - rules - files
-    counts = phrase("edit_counts", rules, files, expectations)
+    counts = phrase("edit_counts", numbers)
     return {"lines": lines, "counted": counts, "remaining": len(all_lines) - len(lines)}
 
 
@@ -77,7 +78,6 @@ def _line(edit: GateEdit, mark: Mark) -> str:
 
 
 def _change(edit: GateEdit, mark: Mark) -> str:
-    is_rule = edit.kind is EditKind.RULE
-    base, head = (mark(text) if is_rule else text for text in (edit.base, edit.head))
-    detail = mark(edit.head) if edit.kind is EditKind.CASE_CHANGED and edit.head else ""
-    return phrase("edit", edit.kind, mark(edit.subject), base, head, detail)
+    is_file = edit.kind is EditKind.FILE
+    base, head = (text if is_file else text and mark(text) for text in (edit.base, edit.head))
+    return phrase("edit", edit.kind, mark(edit.subject), base, head)

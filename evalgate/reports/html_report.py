@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 from evalgate.model import Book, Cell, Report, call_diff
 from evalgate.text import diff, plain, templates, words
@@ -70,7 +69,7 @@ def _render_page(
         else {}
     )
     packed_parts = map(Safe, page_data.pack_cases(v, room=LIMIT))  # base64
-    page = _page().page(v, packed_parts, edit_summary, style, script, policy)
+    page = _TEMPLATE.macros.page(v, packed_parts, edit_summary, style, script, policy)
     return str(page).strip("\n") + "\n", policy
 
 
@@ -112,12 +111,7 @@ def _source(name: str) -> Safe:
     return templates.source(name, package=__package__)
 
 
-@functools.cache
-def _page() -> Any:
-    return templates.load("report.html.j2", package=__package__, template_globals=_TEMPLATE_GLOBALS)
-
-
-_TEMPLATE_GLOBALS = {
+_NAMES = {
     "agent_changes": agent_changes,
     "drawing_of": drawing_of,
     "drawing_size": (WIDTH, HEIGHT),
@@ -132,3 +126,4 @@ _TEMPLATE_GLOBALS = {
     "wording": wording,
     "words": words,
 }
+_TEMPLATE = templates.Template("report.html.j2", package=__package__, names=_NAMES)

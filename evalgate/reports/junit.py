@@ -163,10 +163,10 @@ def _test_case(case: CaseView) -> TestCase:
         classname=plain.visible(case.suite.key.removesuffix(suffix)),
         stdout=_values(case.verdict.criteria),
     )
+    if case.kind is VerdictKind.PASS:
+        return test_case
     misses = ", ".join(case.misses(plain.one_line))
-    match case.verdict.kind:
-        case VerdictKind.PASS:
-            pass
+    match case.kind:
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if (
             case.allowed is not None and not case.skipped
         ):
@@ -191,7 +191,7 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.INCONCLUSIVE:
             reason = plain.bounded(case.verdict.reason, TEXT_LIMIT)
             test_case.add_skipped_info(
-                message=phrase("skipped", phrase("kind_word", case.verdict.kind), reason)
+                message=phrase("skipped", phrase("kind_word", case.kind), reason)
             )
     return test_case
 

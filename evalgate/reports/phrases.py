@@ -4,9 +4,12 @@ of wording needs one file."""
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from evalgate.text import templates, words
+
+_TEMPLATE = templates.Template(
+    "sentences.txt.j2", package="evalgate.reports", names={"words": words}
+)
 
 
 def phrase(name: str, /, *values: object) -> str:
@@ -17,7 +20,7 @@ def phrase(name: str, /, *values: object) -> str:
 
 
 def _render(name: str, *values: object) -> str:
-    sentence = getattr(_macros(), name)
+    sentence = getattr(_TEMPLATE.macros, name)
     if isinstance(sentence, dict):  # words by kind
         (kind,) = values
         sentence = sentence[kind]
@@ -29,10 +32,3 @@ def _render(name: str, *values: object) -> str:
 CONSTANTS = (str, int, float, type(None))
 _constant = functools.lru_cache(maxsize=4096, typed=True)(_render)
 """The same for facts that cannot change: 10,000 cases have the same few sentences."""
-
-
-@functools.cache
-def _macros() -> Any:
-    return templates.load(
-        "sentences.txt.j2", package="evalgate.reports", template_globals={"words": words}
-    )

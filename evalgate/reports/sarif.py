@@ -71,8 +71,9 @@ def render(report: Report) -> str:
     }
     if report.display.version:
         run["tool"]["driver"]["version"] = report.display.version
-    if report.links.repository and report.links.commit:
-        provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
+    revision = report.links.checkout or report.links.commit
+    if report.links.repository and revision:
+        provenance = {"repositoryUri": report.links.repository, "revisionId": revision}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

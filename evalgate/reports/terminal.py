@@ -89,7 +89,7 @@ def render(
             )
             for suite in v.broken[:GROUPS]
         ],
-        _broken_cases(v, width),
+        _broken_cases(v, width) if v.by_group.keys() - {"pass"} else (),
         _causes(v) if v.shared_causes else (),
         _criteria(v, width, all_criteria=all_criteria),
         _comparison_lines(v, width, all_criteria=all_criteria),
@@ -102,14 +102,14 @@ def render(
     return _render_lines(lines, color=color, folder=folder)
 
 
-def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
+def render_case(report: Report, key: tuple[str, str]) -> str:
     """Why one case (its suite and its name) did not pass, and what differed; "" if it passed or is
     unknown."""
     case = next((case for case in view.view_of(report).cases if case.key == key), None)
     if case is None:
         return ""
     reason = case.reason(NAME_WIDTH)
-    lines = [Line(reason), *_difference(case, width or LOG_WIDTH)] if reason else []
+    lines = [Line(reason), *_difference(case, LOG_WIDTH)] if reason else []
     lines += [Line(f"    | {line}") for line in case.output.splitlines()]
     return _render_lines(lines).rstrip("\n")
 
@@ -292,9 +292,7 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         yield from _answer_lines("=", phrase("base_answer", is_expected, answer), width)
 
 
-def render_whole_case(
-    case: CaseView, *, width: int = 0, color: bool = False, folder: str = ""
-) -> str:
+def render_whole_case(case: CaseView, *, width: int = 0, folder: str = "") -> str:
     """One case in full: its criteria, and each turn of the shown run with its expectations."""
     who, file = _case_names([case], width)
     lines = [Line(f"{case.word}: {who}", KINDS[case.kind], file)]
@@ -317,7 +315,7 @@ def render_whole_case(
         output_lines = cases.last_output(case.failure).splitlines()
         lines += [BLANK, *(Line(f"| {line}", "dim", hang=2) for line in output_lines)]
     rows = [row for line in lines for row in _wrap(line, width)]
-    return _render_lines(rows, color=color, folder=folder)
+    return _render_lines(rows, color=True, folder=folder)
 
 
 def _kind_and_reason(verdict: CriterionVerdict) -> str:
@@ -344,9 +342,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     yield from (Line(f"    {finding}", "dim") for finding in _findings(turn))
 
 
-def render_change(
-    turn: Turn, *, calls: bool, answer: bool, width: int = 0, color: bool = False
-) -> str:
+def render_change(turn: Turn, *, calls: bool, answer: bool, width: int = 0) -> str:
     """The difference between a turn's expectations and the agent's calls or answer."""
     room = (width or LOG_WIDTH) - 6
     lines: list[Line] = []
@@ -358,7 +354,7 @@ def render_change(
             lines += _answer_lines("+", call_text, room)
     if answer:
         lines += _answers(turn, room)
-    return _render_lines(lines, color=color)
+    return _render_lines(lines, color=True)
 
 
 def _criteria(v: View, width: int, *, all_criteria: bool) -> Iterator[Line]:

@@ -192,13 +192,14 @@ class View:
         )
 
     def file_page(self, case: CaseView) -> str:
-        """The page of a case's file, at its line; "" if it is unknown."""
+        """The page of a case's file, at its line if the commit of that line is known; "" if it is
+        unknown."""
         links = self.report.links
         return markdown.file_address(
             repository=links.repository,
             commit=links.checkout or links.commit,
             path=links.place(case.place.file),
-            line=case.place.line,
+            line=case.place.line if links.checkout else None,
         )
 
 

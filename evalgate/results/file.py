@@ -38,6 +38,7 @@ from evalgate.model import (
     JudgedCriterion,
     Outcome,
     PlanPart,
+    Policy,
     Purpose,
     Report,
     Run,
@@ -202,6 +203,11 @@ class SuiteEntry(_AnySuite):
     cases: list[CaseEntry]
 
 
+@fields_of(Policy, without={"deviations", "exemptions"})
+class PolicyEntry(Entry):
+    """The rules of the gate."""
+
+
 CaseCounts: Any = create_model(
     "CaseCounts",
     __base__=Entry,
@@ -266,6 +272,7 @@ class ResultsFile(Entry):
     shard: ShardEntry | None = described("The shard that was measured; absent: all cases.", None)
     shards: ShardIndex = 1
     verdict: VerdictEntry
+    policy: PolicyEntry = described("The rules that decided.", PolicyEntry())
     causes: list[FailureCause] = described(
         "`new` first, then the most frequent; each case that does not pass is in one.", []
     )
@@ -366,6 +373,7 @@ def _file_head(
             failing=book.failing,
             needed=book.needed,
         ),
+        policy=shapes.entry_of(PolicyEntry, report.policy),
         causes=list(causes),
         comparison=comparison
         and shapes.entry_of(
@@ -572,6 +580,8 @@ class Stored:
     criteria: Mapping[tuple[str, str], str]
     """Fingerprint of a criterion by suite key and name; grades with an equal one can be reused."""
     deviations: Deviations = OURS
+    """Ours or ADK's."""
+    policy: Entry = PolicyEntry()
     """The rules by which it decided."""
     comparison: Comparison | None = None
     """As its run had it, without `base`; values computed from runs must be computed again."""
@@ -675,6 +685,7 @@ def _stored(results_file: Any, *, file: str) -> Stored:
             for use in suite.criteria
         },
         deviations=deviations.under(adk_compat=results_file.adk_compat),
+        policy=results_file.policy,
         comparison=comparison
         and shapes.restored(
             Comparison,

@@ -695,8 +695,6 @@ MOST_PASSED_OVER = 20
 def open_store(settings: Settings, repo: Repository, *, say: Log) -> BaselineFolder | None:
     """The configured store; None for a folder with committed files: a change could write the
     results that it is compared with."""
-    if not settings.baseline_folder:
-        return None
     folder = settings.root / settings.baseline_folder
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")

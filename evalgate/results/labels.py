@@ -90,7 +90,8 @@ def label(case: CaseVerdict, compared: CaseComparison | None = None) -> CaseLabe
 
 def labels_of(report: Report) -> Mapping[CaseKey, CaseLabel]:
     """The label of every case of a report."""
-    compared = {case.key: case for case in report.compared.cases if report.base is not None}
+    comparison = report.compared
+    compared = {case.key: case for case in comparison.cases if comparison.base is not None}
     return {case.key: label(case, compared.get(case.key)) for case in report.verdict.cases}
 
 

@@ -76,11 +76,17 @@ def fields_of(
     """Put the fields of a noun, except those in `without`, before those of the decorated model,
     which may replace some. `name`: of the model in the schema."""
     hints = typing.get_type_hints(noun, include_extras=True)
-    fields: JsonObject = {
-        field.name: (hints[field.name], _default(field, hints[field.name]))
-        for field in dataclasses.fields(noun)
-        if field.name not in without
-    }
+    fields: JsonObject = {}
+    for field in dataclasses.fields(noun):
+        hint = hints[field.name]
+        # our files contain no nulls
+        default: Any = None if type(None) in typing.get_args(hint) else ...
+        if field.default_factory is not dataclasses.MISSING:
+            default = Field(default_factory=field.default_factory)
+        elif field.default is not dataclasses.MISSING:
+            default = field.default
+        if field.name not in without:
+            fields[field.name] = (hint, default)
 
     def add(model: type[Entry]) -> type[Entry]:
         own_fields = {key: (field.annotation, field) for key, field in model.model_fields.items()}
@@ -93,15 +99,6 @@ def fields_of(
         )
 
     return add
-
-
-def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
-    """The default of a noun's field in an entry."""
-    if field.default_factory is not dataclasses.MISSING:
-        return Field(default_factory=field.default_factory)
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return None if type(None) in typing.get_args(hint) else ...  # our files contain no nulls
 
 
 def entry_of(shape: type[Entry], noun: Any, **extra_fields: Any) -> Entry:

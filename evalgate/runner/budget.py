@@ -29,13 +29,15 @@ def share_of(limits: AgentBudget, part: PlanPart) -> AgentBudget:
 
 class Budget:
     """Thread-safe. Trials that are running when a limit is reached may finish, because they are
-    already paid for.
+    already paid for. `part`: the part that has a share of these limits; reports name both.
 
     `ended`: why no further trial may begin; `truncated`: why the last trial that was refused did
     not begin; "" if none was."""
 
-    def __init__(self, limits: AgentBudget) -> None:
-        self._limits = limits
+    def __init__(self, limits: AgentBudget, part: PlanPart | None = None) -> None:
+        self._all_limits = limits
+        self._limits = limits if part is None else share_of(limits, part)
+        self._shard = "" if part is None else str(part)
         self._is_limited = limits != AgentBudget()
         self._lock = threading.Lock()
         self._kept_back = 0
@@ -51,20 +53,21 @@ class Budget:
 
     def begin(self) -> bool:
         """Count a trial as begun and return True, if another may begin."""
-        limits = self._limits
         with self._lock:
-            for limit, spent, unit in (
-                (limits.agent_calls, self._calls, "calls"),
-                (limits.tokens, self._tokens, "tokens"),
-                (limits.usd, self._usd, "usd"),
+            for name, spent, unit in (
+                ("agent_calls", self._calls, "calls"),
+                ("tokens", self._tokens, "tokens"),
+                ("usd", self._usd, "usd"),
             ):
+                limit = getattr(self._limits, name)
                 if limit is None or self.ended:
                     continue
+                facts = (getattr(self._all_limits, name), unit, self._shard)
                 kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
                 if spent >= limit:
-                    self.ended = Sentence("budget_spent", limit, unit)
+                    self.ended = Sentence("budget_spent", *facts)
                 elif self._kept_back and spent + kept_back >= limit:
-                    self.ended = Sentence("budget_kept", limit, unit)
+                    self.ended = Sentence("budget_kept", *facts)
             self.truncated = self.ended or self.truncated
             self._calls += not self.ended
             return not self.ended

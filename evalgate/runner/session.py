@@ -416,9 +416,7 @@ class Session:
         self.settings = settings
         self.watcher = context.audience.watcher
         self.stop = threading.Event()
-        self.budget = Budget(
-            settings.budget if part is None else budget.share_of(settings.budget, part)
-        )
+        self.budget = Budget(settings.budget, part)
         self.sides: list[Side] = []
         self.strays: dict[str, Wording] = {}
         self.prints = fingerprints.CaseFingerprints()

@@ -8,6 +8,7 @@ import email.utils
 import enum
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -274,6 +275,18 @@ def _proxies(url: str, environment: Environ) -> dict[str, str]:
         return {}
     proxy = by_lower_case.get(f"{address.scheme}_proxy") or by_lower_case.get("all_proxy")
     return {address.scheme: proxy} if proxy else {}
+
+
+def connection_problem(url: str, environment: Environ, *, timeout_s: float = 5.0) -> str:
+    """Why an address accepts no connection; "" if it does, or if a proxy reaches it. Nothing is
+    sent."""
+    try:
+        if not _proxies(url, environment):
+            _, host, port = origin(url)
+            socket.create_connection((host, port or 0), timeout_s).close()
+    except (ExchangeFailed, OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 def _innermost_reason(error: BaseException) -> str:

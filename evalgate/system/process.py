@@ -548,12 +548,12 @@ class Child:
 
     def _has_ended(self) -> bool:
         """True if it has ended, without reaping it where the system can tell."""
-        if not hasattr(os, "waitid"):  # macOS before Python 3.13
-            return self._process.poll() is not None
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         except ChildProcessError:
             return True
+        except (AttributeError, OSError):  # macOS before Python 3.13; a sandbox that refuses it
+            return self._process.poll() is not None
 
 
 def _read(fd: int) -> bytes | None:

@@ -48,7 +48,13 @@ _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 def prose(text: str) -> str:
     """`text` on one line as plain words: marks of Markdown escaped, triggers split; text between
     backticks is code."""
-    return _render_with_code(plain.one_line(text), spell_text=_prose, spell_name=code)
+    return _render_with_code(
+        plain.one_line(text),
+        spell_text=lambda part: _escape_html_marks(
+            _SPECIAL.sub(_escape, _LIVE.sub(_split_trigger, part))
+        ),
+        spell_name=code,
+    )
 
 
 def raw_prose(text: str) -> str:
@@ -164,10 +170,6 @@ def _render_with_code(
         elif 0 < index < len(parts) - 1:
             pieces.append(SPLIT)  # between two names
     return "".join(pieces)
-
-
-def _prose(text: str) -> str:
-    return _escape_html_marks(_SPECIAL.sub(_escape, _LIVE.sub(_split_trigger, text)))
 
 
 def _split_trigger(match: re.Match[str]) -> str:

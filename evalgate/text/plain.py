@@ -161,30 +161,25 @@ def ends(text: str, *, most_lines: int, limit: int) -> str:
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
     """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first line
     begins at column `start`."""
-    return [
-        row
-        for index, line in enumerate(text.split("\n"))
-        for row in _wrap_line(line, width, start=0 if index else start)
-    ]
-
-
-def _wrap_line(line: str, width: int, *, start: int) -> list[str]:
-    if start + columns(line) <= width:
-        return [line]
     rows = []
-    row = ""
     used_columns = start
-    for word in re.findall(r"\s*\S+|\s+", line):
-        for part in [word] if columns(word) <= width else list(word):
-            is_full = used_columns and used_columns + columns(part) > width
-            if is_full:
-                rows.append(row)
-                row = ""
-                used_columns = 0
-            addition = part.lstrip() if is_full else part
-            row += addition
-            used_columns += columns(addition)
-    return [*rows, row]
+    for line in text.split("\n"):
+        row = line
+        if used_columns + columns(line) > width:
+            row = ""
+            for word in re.findall(r"\s*\S+|\s+", line):
+                for part in [word] if columns(word) <= width else list(word):
+                    is_full = used_columns and used_columns + columns(part) > width
+                    if is_full:
+                        rows.append(row)
+                        row = ""
+                        used_columns = 0
+                    addition = part.lstrip() if is_full else part
+                    row += addition
+                    used_columns += columns(addition)
+        rows.append(row)
+        used_columns = 0
+    return rows
 
 
 def columns(text: str) -> int:

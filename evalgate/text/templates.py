@@ -165,18 +165,28 @@ Safe: TypeAlias = Markup
 """Text that is safe for Markdown or for HTML: templates insert it as it is."""
 
 
-def load(name: str, *, package: str, template_globals: Json) -> Any:
-    """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe
-    text. `template_globals`: names that templates may use, the same at every call. Its bytecode is
-    cached as Python caches a module's."""
-    environment = _environment(package, name.split(".")[1])
-    environment.globals.update(template_globals)
-    assert environment.loader is not None  # made with one
-    compiler = _Compiler(name, environment.loader.get_source(environment, name)[1] or name)
-    compiler.environment = environment
-    code = compiler.get_code(name)
-    assert code is not None  # a template is no built-in module
-    return environment.template_class.from_code(environment, code, environment.globals).module
+class Template:
+    """A template (`comment.md.j2`, `report.html.j2`), which is loaded when it is needed: most
+    commands render nothing. `names`: what it may use, besides filters."""
+
+    def __init__(self, name: str, *, package: str, names: Json) -> None:
+        self.name = name
+        self.package = package
+        self.names = names
+
+    @functools.cached_property
+    def macros(self) -> Any:
+        """Its macros, each to be called for a safe text. Their bytecode is cached as Python caches
+        a module's."""
+        name = self.name
+        environment = _environment(self.package, name.split(".")[1])
+        environment.globals.update(self.names)
+        assert environment.loader is not None  # made with one
+        compiler = _Compiler(name, environment.loader.get_source(environment, name)[1] or name)
+        compiler.environment = environment
+        code = compiler.get_code(name)
+        assert code is not None  # a template is no built-in module
+        return environment.template_class.from_code(environment, code, environment.globals).module
 
 
 def line(text: str) -> str:

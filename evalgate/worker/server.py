@@ -3,7 +3,7 @@ loop.
 
 It runs inside the agent's own interpreter, with the standard library and the agent's framework, and
 without evalgate. Its folder is loaded under a private name, so that the agent's imports can neither
-find nor shadow it. Everything here must work on Python 3.10."""
+find nor shadow it. Everything here must work on Python 3.9."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ class Server:
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
         """From the thread that reads; None at the end of input."""
         self._sessions: dict[str, Session] = {}
-        """By name, which the start of a conversation chooses."""
+        """By the name in their message `start`."""
         self._turns: dict[str, asyncio.Task[Any]] = {}
         """The running turn of each session."""
         self._abandoned_sessions: set[str] = set()

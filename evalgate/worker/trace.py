@@ -157,7 +157,7 @@ def _changes(request: Message, previous_request: Message | None) -> Message:
     those of that one; what is not said at all is, too."""
     if previous_request is None:
         return request
-    pairs = zip(previous_request["contents"], request["contents"], strict=False)
+    pairs = zip(previous_request["contents"], request["contents"])  # noqa: B905 - Python 3.9 has no `strict`
     same_pairs = takewhile(lambda pair: pair[0] == pair[1], pairs)
     shared_count = len(list(same_pairs))
     if not shared_count:

@@ -56,6 +56,7 @@ CRITERIA: Mapping[str, float] = {TOOLS: 1.0, WORDS: 0.8}
 LINKS = Links(
     repository="https://github.com/example/travel",
     commit="6a57802d3f0f4e9b8c7a6b5c4d3e2f1a0b9c8d7e",
+    checkout="6a57802d3f0f4e9b8c7a6b5c4d3e2f1a0b9c8d7e",
     workflow_run="https://github.com/example/travel/actions/runs/42",
 )
 

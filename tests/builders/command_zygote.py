@@ -48,12 +48,11 @@ def preload():
     # what is made once in a process
     response_match._stemmer()
     inotify_simple.INotify().close()
-    phrases._macros()
-    html_report._page()
+    for template in (phrases._TEMPLATE, html_report._TEMPLATE, comment._TEMPLATE):
+        template.macros  # noqa: B018 - loads it
     for name in ("report.css", *html_report.SCRIPTS):
         html_report._source(name)
     git.git_environment(os.environ)
-    comment._macros()
     simulated.few(sensitivity.FEWEST_TRIES)
 
 

@@ -553,6 +553,7 @@ def hostile_beside() -> Report:
     links = Links(
         repository="https://github.com/example/travel",
         commit=build.LINKS.commit,
+        checkout=build.LINKS.commit,
         workflow_run="javascript:alert(1)",
     )
     made = comparing.beside(

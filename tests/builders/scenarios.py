@@ -283,6 +283,7 @@ def hostile() -> Report:
     links = Links(
         repository="https://github.com/example/travel",
         commit=build.LINKS.commit,
+        checkout=build.LINKS.commit,
         workflow_run="javascript:alert(1)",
     )
     report = build.run_report(

@@ -3,6 +3,7 @@ runs the gate."""
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -49,6 +50,12 @@ class ScratchTree:
                 shutil.copytree(source, target)
             else:
                 shutil.copyfile(source, target)
+
+    def beside(self, folder: Path) -> ScratchTree:
+        """The same copy, with another repository beside it."""
+        other = copy.copy(self)
+        other.repository = folder / "repository"
+        return other
 
     def write(self, path: str, text: str) -> None:
         """A new file."""

@@ -38,8 +38,8 @@ SENTENCES = frozenset({"message", "reason", "lacking", "why", "notes", "problem"
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
     """Inside, all words of reports' templates are in full-width letters."""
-    caches = (comment._macros, comment._line, phrases._macros, phrases._constant)
-    with mock.patch.object(templates, "load", _load):
+    caches = (comment._line, phrases._constant)
+    with mock.patch.object(templates.Template, "macros", property(functools.cache(_load))):
         for cache in caches:
             cache.cache_clear()
         yield
@@ -88,11 +88,11 @@ def _tree(environment: Environment, name: str) -> nodes.Template:
     return environment.parse(environment.loader.get_source(environment, name)[0])
 
 
-def _load(name: str, *, package: str, template_globals: Mapping[str, Any]) -> Any:
-    environment = _environment(name)
-    environment.globals.update(template_globals)
+def _load(template: templates.Template) -> Any:
+    environment = _environment(template.name)
+    environment.globals.update(template.names)
     return environment.template_class.from_code(
-        environment, _compiled(name), environment.globals
+        environment, _compiled(template.name), environment.globals
     ).module
 
 

@@ -29,7 +29,11 @@ def become(command, cwd, environment):
 
 
 def main():
-    become(*forking.next_request())
+    try:
+        become(*forking.next_request())
+    except SystemExit as ended:
+        forking.end(ended)
+    forking.end(SystemExit())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""The recipes of CONTRIBUTING.md, each walked in a copy of the project: these files, no others, and
-the gate runs."""
+"""The recipes of CONTRIBUTING.md, walked in a copy of the project: these files, no others, and the
+gate runs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import once
 from builders.scratch_tree import PROJECT, ScratchTree
 
 from evalgate.model import FailureKind, Reason
@@ -15,11 +17,6 @@ from tests.integration.test_judged_run import Gemini, gemini
 pytestmark = pytest.mark.integration
 
 __all__ = ["gemini"]
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> ScratchTree:
-    return ScratchTree(tmp_path)
 
 
 POLITE = '''"""politeness_v1: the share of turns whose answer a judge finds polite."""
@@ -80,7 +77,7 @@ SPEC = CriterionSpec(
 POLITE_PAGE = "# politeness_v1\n\nThe share of polite answers. Options: `judge_model_options`, `exhaustive`.\n"
 
 
-def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
+def add_judged_criterion(tree: ScratchTree) -> None:
     tree.write("evalgate/criteria/politeness_v1.py", POLITE)
     tree.replace(
         "evalgate/criteria/__init__.py",
@@ -91,10 +88,9 @@ def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
         ),
     )
     tree.write("docs/criteria/politeness_v1.md", POLITE_PAGE)
-    assert len(tree.written) == 3
-    tree.make_docs()
-    tree.contracts("tests/contract/test_criteria_table.py", "-k", "polite or every")
 
+
+def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
     tree.evaluate({"politeness_v1": 1.0})
     with (tree.repository / "evalgate.yml").open("a", encoding="utf-8") as rules:
         rules.write(f"judge: {{base_url: '{gemini.url}', api_key_env: JUDGE_KEY}}\n")
@@ -154,7 +150,7 @@ SPEC = CriterionSpec(
 '''
 
 
-def test_a_computed_criterion(tree: ScratchTree) -> None:
+def add_criterion(tree: ScratchTree) -> None:
     tree.write("evalgate/criteria/short_answers.py", SHORT)
     tree.replace(
         "evalgate/criteria/__init__.py",
@@ -168,10 +164,9 @@ def test_a_computed_criterion(tree: ScratchTree) -> None:
         "docs/criteria/short_answers.md",
         "# short_answers\n\nShort answers: at most `words` words.\n",
     )
-    assert len(tree.written) == 3
-    tree.make_docs()
-    tree.contracts("tests/contract/test_criteria_table.py", "-k", "short or every")
 
+
+def test_a_computed_criterion(tree: ScratchTree) -> None:
     tree.evaluate({"short_answers": 1.0})
     done = tree.gate("run")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -211,7 +206,7 @@ CSV_ROW = """        Renderer(
 """
 
 
-def test_a_report(tree: ScratchTree) -> None:
+def add_report(tree: ScratchTree) -> None:
     tree.write("evalgate/reports/csv_report.py", CSV)
     place = '        Renderer(\n            name="junit",'
     tree.replace(
@@ -219,11 +214,9 @@ def test_a_report(tree: ScratchTree) -> None:
         ("    comment,\n", "    comment,\n    csv_report,\n"),
         (place, CSV_ROW + place),
     )
-    assert len(tree.written) == 2
-    tree.make_docs()
-    tree.contracts(
-        "tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True
-    )
+
+
+def test_a_report(tree: ScratchTree) -> None:
     assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
     # of the scenarios with a base, which are dear to make, one
     rows = "csv and not base_ or csv-base_apart or stands or taken"
@@ -291,7 +284,7 @@ class EchoDriver(AgentDriver):
 ECHO_PAGE = "# echo\n\nSays what the user says, behind `prefix`. It has no [tools](../tools.md).\n"
 
 
-def test_an_agent_driver(tree: ScratchTree) -> None:
+def add_driver(tree: ScratchTree) -> None:
     tree.write("evalgate/agents/echo.py", ECHO)
     tree.replace(
         "evalgate/agents/__init__.py",
@@ -302,9 +295,9 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
         ),
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)
-    assert len(tree.written) == 3
-    tree.contracts("tests/contract/test_agents_table.py", "-k", "echo or every_file or knows")
 
+
+def test_an_agent_driver(tree: ScratchTree) -> None:
     tree.evaluate({"response_match_score": 1.0}, expected="so good morning")
     good = tree.gate("run", "--agent", "echo:so ")
     assert good.returncode == 0, good.stdout + good.stderr
@@ -321,10 +314,11 @@ SETTING = """    contact: Annotated[str, STARTER, SHOWING, DOOR, NONE] = Field(
     strict: Annotated[bool"""
 
 
-def test_a_setting(tree: ScratchTree) -> None:
+def add_setting(tree: ScratchTree) -> None:
     tree.replace("evalgate/config/settings.py", ("    strict: Annotated[bool", SETTING))
-    assert len(tree.written) == 1
-    tree.make_docs()
+
+
+def test_a_setting(tree: ScratchTree) -> None:
     action = (tree.root / "action.yml").read_text("utf-8")
     assert (
         "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n"
@@ -341,7 +335,8 @@ def test_a_setting(tree: ScratchTree) -> None:
     assert tree.python("-c", script).stdout == "the desk\n"
 
 
-def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
+def test_a_sentence_of_the_comment(tmp_path: Path) -> None:
+    tree = ScratchTree(tmp_path)
     tree.replace(
         "evalgate/reports/templates/comment.md.j2",
         ("All conversations: `report.html`", "More: `report.html`"),
@@ -376,6 +371,47 @@ def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
     (made,) = [path for path in sources() if f'"{name}"' in path.read_text("utf-8")]
     assert made == PROJECT / "evalgate/criteria/final_session_state.py"
     assert f"Reason.{member.name}" in made.read_text("utf-8")
+
+
+RECIPES: dict[Callable[[ScratchTree], None], int] = {
+    add_judged_criterion: 3,
+    add_criterion: 3,
+    add_report: 2,
+    add_driver: 3,
+    add_setting: 1,
+}
+"""What adds something, and how many files it touches."""
+# of the scenarios with a base, which are dear to make, one
+CONTRACTS = """
+test_criteria_table and (polite or short or every)
+or test_golden_reports and test_reports_read_as_reviewed[pass]
+or test_reports_table and (csv and not base_ or csv-base_apart or stands or taken)
+or test_agents_table and (echo or every_file or knows)
+"""
+
+
+def walk(folder: Path) -> None:
+    """Do all that add something, then what CONTRIBUTING.md says to do afterwards."""
+    tree = ScratchTree(folder)
+    for add, count in RECIPES.items():
+        tree.written.clear()
+        add(tree)
+        assert len(tree.written) == count, add
+    tree.make_docs()
+    files = (f"tests/contract/test_{kind}_table.py" for kind in ("criteria", "reports", "agents"))
+    names = (*files, "tests/golden/reports", "-k", " ".join(CONTRACTS.split()))
+    tree.contracts(*names, update_golden=True)
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> ScratchTree:
+    """The copy: to make the docs takes longer than a gate."""
+    return ScratchTree(once.made("recipes", tmp_path_factory, walk), copied=())
+
+
+@pytest.fixture
+def tree(walked: ScratchTree, tmp_path: Path) -> ScratchTree:
+    return walked.beside(tmp_path)
 
 
 @pytest.mark.parametrize("kind", [Reason, FailureKind])

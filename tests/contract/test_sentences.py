@@ -28,7 +28,7 @@ def calls(module: Path, name: str) -> Iterator[ast.Call]:
 
 def fact_count(name: str) -> int | None:
     """How many facts a sentence takes: a table of words its kind, a text none."""
-    sentence = getattr(phrases._macros(), name, None)
+    sentence = getattr(phrases._TEMPLATE.macros, name, None)
     match sentence:
         case None:
             return None

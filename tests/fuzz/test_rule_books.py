@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from builders.nightly import NIGHTLY
+from hypothesis import given, settings, strategies as st
 
 from evalgate.baseline import base as baseline_base, failures, rules as baseline_rules
 from evalgate.baseline.base import Base
@@ -258,11 +259,12 @@ def is_red(policy: str, broken: str, cases: frozenset[str]) -> bool:
 
 
 @pytest.mark.parametrize("policy", ["head", "both"])
+@settings(max_examples=100 if NIGHTLY else 10)
 @given(changes=st.lists(CHANGES, min_size=5, max_size=5))
 def test_no_edit_turns_red_green_in_silence(
     policy: str, changes: list[tuple[list[Edit], str, frozenset[str]]]
 ) -> None:
-    """A hundred changes for each policy, a thousand at night and more."""
+    """Fifty changes for each policy; at night a hundred times as many."""
     base = checkout(".github/evalgate.yml", policy=policy)
     for edits, broken, cases in changes:
         assert is_red(policy, broken, cases)

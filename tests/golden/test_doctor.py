@@ -125,9 +125,12 @@ CASES = {
         files={
             **SOUND,
             "evalgate.yml": "agents: [{driver: http, url: 'http://127.0.0.1:9/chat', response: {text: reply}, "
-            "request: {message: '{text}'}}]\n",
+            "request: {message: '{text}'}}]\njudge: {base_url: 'http://127.0.0.1:9/v1', api_key_env: DESK_KEY}\n",
+            "evals/test_config.json": '{"criteria": {"final_response_match_v2": 0.8}}',
             ".github/workflows/gate.yml": WORKFLOW,
         },
+        variables={"DESK_KEY": SECRET},
+        code=3,
     ),
     "nothing": Case(files={"desk.py": ANSWER}, commands=(INIT, ("doctor",)), code=4),
     # agents that somebody has to choose from; a framework's agent; what an example says, and what a

@@ -228,6 +228,67 @@ def test_a_change_cannot_take_back_that_the_base_decides(repo: Repository) -> No
     assert "`evalgate.yml` (+" in repo.comment()
 
 
+def test_stored_results_stand_in_for_a_file_that_the_change_excludes(
+    repo: Repository, tmp_path: Path
+) -> None:
+    """The base evaluates it, so it is measured. A shard reports only its own agents."""
+    on_main(repo)
+    agents = [
+        {"suites": [suite], "driver": "command", "command": [sys.executable, program]}
+        for suite, program in (
+            ("desk.evalset.json", "agent.py"),
+            ("second.evalset.json", "./agent.py"),
+        )
+    ]
+    repo.cases(0)
+    second = (repo.root / "desk.evalset.json").read_text().replace("desk", "second")
+    repo.write("second.evalset.json", second)
+    repo.gate_file(agents=agents)
+    repo.commit("two files")
+    assert repo.run(base="")[0] == 0
+    kept = tmp_path / "main.json"
+    kept.write_bytes((repo.root / "evalgate-report/results.json").read_bytes())
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file(agents=agents, exclude=["second.evalset.json"])
+    repo.commit("drops one")
+    code, said = repo.run("--baseline", f"file:{kept}")
+    assert code == 0, said
+    assert "2 compared cases" in said
+    whole = repo.results("base.json")["descriptions"].keys()
+    known = []
+    for part in ("1/2", "2/2"):
+        repo.run(
+            "--baseline", f"file:{kept}", "--shard", part, "--output", f"evalgate-report/{part}"
+        )
+        known.append({*repo.results(f"{part}/base.json")["descriptions"]})
+    assert known[0] | known[1] == whole
+    assert [len(agents) for agents in known] == [2, 2]  # with one for all that do not run
+
+
+@pytest.mark.parametrize("baseline", ["auto", "none"])
+def test_results_that_both_books_decided_are_decided_by_both_again(
+    repo: Repository, baseline: str
+) -> None:
+    """This checkout has only the change's own rules. What is asked for explicitly counts."""
+    on_main(repo)
+    repo.gate_file(policy="both")
+    repo.commit("strict")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file(**{"policy": "both", "pass-rate": 0.1, "fail-on": ["inconclusive"]})
+    repo.agent("head", wrong=(4, 5))
+    repo.commit("lax")
+    code, said = repo.call(
+        "run", "--base", "main", "--baseline", baseline, environment=PULL_REQUEST
+    )
+    assert code == 1, said
+    again = ("report", "evalgate-report", "--output", "again")
+    assert repo.call(*again)[0] == 1
+    comment = (repo.root / "again/comment.md").read_text()
+    assert comment.partition("\n\n")[0] == repo.comment().partition("\n\n")[0]
+    assert "base branch's rules decided (`policy: both`)" in comment
+    assert repo.call(*again, "--pass-rate", "0.1")[0] == 0
+
+
 @pytest.mark.parametrize("policy", ["head", "both"])
 def test_a_file_that_the_change_deletes_is_told_and_not_run(repo: Repository, policy: str) -> None:
     on_main(repo)

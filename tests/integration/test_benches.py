@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders.nightly import BY_NIGHT
 
 BENCH = Path(__file__).parents[2] / "bench"
 ADK = Path(__file__).parents[2] / ".venv-adk/bin/python"
@@ -30,7 +31,7 @@ SMALL = {
     "turns.py": ["--turns", "10,100", "--rounds", "1"],
 }
 BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}
-"""They run google-adk in an environment of its own."""
+"""They run google-adk in an environment of its own, which takes half a minute: by night."""
 ELSEWHERE = {
     "footprint.py": "test_footprint.py",
     "isolation.py": "mounts a disk as root",
@@ -50,7 +51,9 @@ def test_no_benchmark_is_forgotten() -> None:
     assert programs == SMALL.keys() | ELSEWHERE.keys()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=BY_NIGHT if name in BESIDE_ADK else ()) for name in SMALL]
+)
 def test_a_benchmark_runs_at_its_smallest(name: str) -> None:
     if name in BESIDE_ADK and not ADK.exists():
         pytest.skip("no interpreter with google-adk: make .venv-adk")

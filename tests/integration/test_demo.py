@@ -8,6 +8,7 @@ from pathlib import Path
 import pictures
 import pytest
 from builders import demonstration, template_words
+from builders.nightly import BY_NIGHT
 
 import evalgate
 
@@ -55,6 +56,7 @@ def test_templates_alone_change_every_sentence_of_the_comment(demo: tuple[Path, 
     assert template_words.latin(comment) - own == set()
 
 
+@BY_NIGHT
 def test_every_picture_of_the_pages_can_be_drawn(demo: tuple[Path, str], tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "docs/pictures.py", "--demo", demo[0], "--into", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

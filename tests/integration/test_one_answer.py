@@ -17,6 +17,7 @@ from typing import Any
 
 import junitparser
 from builders import build
+from builders.nightly import NIGHTLY
 from click.testing import CliRunner
 from hypothesis import HealthCheck, event, example, given, settings, strategies as st
 
@@ -38,7 +39,7 @@ from evalgate.wings.ui.workspace import LATEST, Workspace
 SUITE = "desk.evalset.json"
 NAMES = ("a", "b", "c", "d")
 TODAY = dt.datetime.now(dt.UTC)
-EXAMPLES = int(os.environ.get("EVALGATE_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("EVALGATE_EXAMPLES", "20" if NIGHTLY else "8"))
 NOTHING = StoredOutcomes({}, {})
 FLAKY = ("flaky", "shaky")
 """They fail, and pass in reruns: of head alone, and of both sides if there is a base."""

@@ -52,6 +52,21 @@ def test_a_child_gets_exactly_its_environment() -> None:
     assert run("env").stdout.text() == f"PATH={ENVIRONMENT['PATH']}\n"
 
 
+@pytest.mark.parametrize("refusal", [PermissionError, OSError])
+def test_a_sandbox_that_refuses_calls_about_ends_ends_no_child(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[OSError]
+) -> None:
+    """Such as a seccomp filter: EPERM, or ENOSYS."""
+
+    def refuse(*_: object) -> None:
+        raise refusal
+
+    monkeypatch.setattr(os, "waitid", refuse)
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    finished = run("sh", "-c", "sleep 0.4; echo out; exit 7")
+    assert (finished.returncode, finished.stdout.text()) == (7, "out\n")
+
+
 @pytest.mark.parametrize(
     ("script", "returncode", "stdout", "stderr"),
     [

@@ -1,26 +1,36 @@
-"""The child process in which google-adk answers; what it has answered in this test run is not asked
-again."""
+"""The process whose forks are google-adk's answers; what it has answered in this test run is not
+asked again."""
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import json
-import os
-import select
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from builders.zygotes import Zygote
+
 SIDE = Path(__file__).parent / "adk_side"
+IMPORTED = (
+    "google.adk.evaluation.agent_evaluator",
+    "google.adk.evaluation.conversation_scenarios",
+    "google.adk.evaluation.local_eval_service",
+    "google.adk.evaluation.metric_evaluator_registry",
+    # the client of agents-cli
+    "agentplatform._genai.evals",
+)
+"""What the scripts import: 4,000 modules, which take longer than the scripts."""
 PATIENCE_S = 570.0
 
 Json = dict[str, Any]
 
 
 class AdkChild:
-    """Scripts of adk_side/, run by an interpreter that has imported google-adk once.
+    """Scripts in forks of an interpreter that has imported google-adk's evaluation once.
 
     `shared` is a folder that all processes of a test run know: equal questions are answered once.
     """
@@ -28,10 +38,18 @@ class AdkChild:
     def __init__(self, interpreter: Path, shared: Path) -> None:
         self._interpreter = interpreter
         self._shared = shared
-        self._process: subprocess.Popen[str] | None = None
+
+    @functools.cached_property
+    def _zygote(self) -> Zygote:
+        return Zygote(str(self._interpreter), "worker_zygote.py", *IMPORTED)
+
+    @property
+    def python(self) -> str:
+        """Stands in for the interpreter, to run a script."""
+        return self._zygote.python
 
     def ask(self, script: str, requests: Iterable[Json]) -> list[Any]:
-        """What the script answers to each request, in order."""
+        """What a script of adk_side/ answers to each request, in order."""
         text = "".join(f"{json.dumps(each)}\n" for each in requests)
         name = hashlib.sha256(f"{script}\n{text}".encode()).hexdigest()[:24]
         asked, answered = (self._shared / f"{name}.{kind}" for kind in ("requests", "answers"))
@@ -40,31 +58,22 @@ class AdkChild:
             if not answered.exists():
                 asked.write_text(text, encoding="utf-8")
                 partial = answered.with_suffix(".partial")
-                self._run(script, str(asked), str(partial))
+                self.run(str(SIDE / script), str(asked), str(partial))
                 partial.rename(answered)
         return [json.loads(line) for line in answered.read_text("utf-8").splitlines()]
 
+    def run(self, script: str, *arguments: str) -> None:
+        """Run a script, which is to end well."""
+        done = subprocess.run(
+            [self.python, script, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script}: {done.returncode}\n{done.stderr[-4000:]}"
+
     def close(self) -> None:
         """Let it go."""
-        if self._process is not None:
-            self._process.communicate()
-
-    def _run(self, script: str, *arguments: str) -> None:
-        process = self._process = self._process or self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps([script, *arguments]) + "\n")
-        process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
-        code = process.stdout.readline().strip() if ready else "no answer"
-        assert code == "0", f"{script}: {code}\n{self._log().read_text('utf-8')[-4000:]}"
-
-    def _started(self) -> subprocess.Popen[str]:
-        command = [self._interpreter, SIDE / "serve.py"]
-        with self._log().open("w") as log:
-            return subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-
-    def _log(self) -> Path:
-        return self._shared / f"{os.getpid()}.log"
+        if "_zygote" in vars(self):
+            self._zygote.close()

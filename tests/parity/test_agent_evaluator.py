@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from builders.zygotes import Zygote
+from parity.adk_child import AdkChild
 
 from tests.integration.agents.line_client import WITH_THE_FIRST_TURN
 
@@ -164,8 +165,8 @@ def run(folder: Path, python: str, lines: str, *arguments: str) -> subprocess.Co
     )
 
 
-def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path, our_python: str) -> None:
-    for side, python in {"theirs": str(adk_python), "ours": our_python}.items():
+def test_the_same_lines_pass_and_fail(project: Path, adk: AdkChild, our_python: str) -> None:
+    for side, python in {"theirs": adk.python, "ours": our_python}.items():
         lines = SCRIPT.format(imported=IMPORTS[side])
         done = run(project, python, lines, json.dumps(CALLS))
         assert done.returncode == 0, done.stderr

@@ -17,15 +17,12 @@ from typing import Any, TypeAlias
 
 import pytest
 from builders.nightly import ADKS
+from parity.adk_child import AdkChild
 
 pytestmark = pytest.mark.parity
 ROOT = Path(__file__).parents[2]
 GUESTS = Path(__file__).parent / "guests"
 DEMO = ROOT / "examples/demo/repository"
-ENVIRONMENTS = {
-    "new": ("EVALGATE_TEST_ADK", ".venv-adk"),
-    "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old"),
-}
 IMPORTS = {
     "theirs": "from google.adk.evaluation.agent_evaluator import AgentEvaluator",
     "ours": "from evalgate import AgentEvaluator",
@@ -43,15 +40,20 @@ Run: TypeAlias = Callable[[str], tuple[Outcomes, Path]]
 """Gives the outcomes with one of the IMPORTS, and the folder of the project."""
 
 
-def run_pytest(python: Path, project: Path, *arguments: str) -> Outcomes:
+def run_pytest(python: str, project: Path, *arguments: str) -> Outcomes:
     """The outcome of each test of the project."""
     (project / ".git").mkdir(exist_ok=True)
-    report = project / "report.xml"
+    script, report = project / "run_pytest.py", project / "report.xml"
+    script.write_text(PYTEST.format(more=[str(ROOT), *site.getsitepackages()]))
     subprocess.run(
-        [python, "-W", "ignore", "-c", PYTEST.format(more=[str(ROOT), *site.getsitepackages()]),
-         f"--junit-xml={report}", *arguments],
-        cwd=project, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+        [python, script, f"--junit-xml={report}", *arguments],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
     outcomes = {}
     for case in ET.parse(report).iter("testcase"):
         problem = next(iter(case), None)
@@ -78,10 +80,14 @@ def case(title: str, answer: str) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=ADKS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs shop_tests.py with the `AgentEvaluator` of one of the IMPORTS."""
-    variable, folder = ENVIRONMENTS[request.param]
-    python = Path(os.environ.get(variable, ROOT / folder)) / "bin/python"
-    if not python.exists():
-        pytest.skip(f"no environment with google-adk: make {folder}")
+    if request.param == "new":
+        child: AdkChild = request.getfixturevalue("adk")
+        python = child.python
+    else:
+        named = os.environ.get("EVALGATE_TEST_ADK_OLD", ROOT / ".venv-adk-old")
+        python = str(Path(named) / "bin/python")
+        if not Path(python).exists():
+            pytest.skip("no environment with google-adk: make .venv-adk-old")
     done: dict[str, tuple[Outcomes, Path]] = {}
 
     def outcomes(side: str) -> tuple[Outcomes, Path]:

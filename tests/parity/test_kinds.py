@@ -4,13 +4,13 @@ by our worker (tests/agents/adk_kinds has the agents)."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders.nightly import ADKS as VERSIONS
+from parity.adk_child import AdkChild
 from parity.test_inference import comparable
 
 from evalgate import criteria
@@ -97,11 +97,13 @@ def rows(
 ) -> tuple[str, list[Json]]:
     """The version, and what both sides say of each kind: one process for all of them."""
     which = str(request.param)
-    folder = ROOT / (".venv-adk" if which == "new" else ".venv-adk-old")
-    environment = os.environ.get("EVALGATE_TEST_ADK") if which == "new" else None
-    python = Path(environment or folder) / "bin/python"
-    if not python.exists():
-        pytest.skip(f"no environment with google-adk: make {folder.name}")
+    if which == "new":
+        child: AdkChild = request.getfixturevalue("adk")
+        python = child.python
+    else:
+        python = str(ROOT / ".venv-adk-old/bin/python")
+        if not Path(python).exists():
+            pytest.skip("no environment with google-adk: make .venv-adk-old")
     place = tmp_path_factory.mktemp(f"kinds-{which}")
     asked = {
         "checkout": str(ROOT / "tests/agents"),

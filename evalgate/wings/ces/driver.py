@@ -747,6 +747,7 @@ class CesDriver(AgentDriver):
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The app; this makes no request yet."""
+        shapes.Proto.build()
         assert isinstance(options, CesOptions)
         return CesAgent(options, setting)
 

@@ -308,6 +308,7 @@ class _Reader:
     def __init__(
         self, problems: Problems, *, is_partial: bool = False, unknown: list[str] | None = None
     ) -> None:
+        Proto.build()
         self.resources: list[Resource] = []
         self.prompts: dict[str, str] = {}
         self._problems, self._is_partial, self._unknown = problems, is_partial, unknown
@@ -335,12 +336,9 @@ class _Reader:
         """Read an app's settings for its evaluations; its other fields are not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
-            near = (
-                words.nearest(key[:100], fields, cutoff=0.8)
-                if isinstance(key, str) and key not in fields
-                else None
-            )
-            if near:
+            if not isinstance(key, str) or key in fields:
+                continue
+            if near := words.nearest(key[:100], fields, cutoff=0.8):
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
@@ -422,9 +420,8 @@ class _Reader:
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
-            Spot(self._problems, spot.path[:10]).error(
-                "json-too-deep", "the values are nested too deeply"
-            )
+            top = Spot(self._problems, spot.path[:10])
+            top.error("json-too-deep", "the values are nested too deeply")
             return None
         fields = shapes.fields_of(shape)
         content = JsonObject()
@@ -488,8 +485,7 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
     fields = shapes.fields_of(shape)
     used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
     free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
-    near = words.nearest(key[:100], free)
-    spot.at(key).unknown_key(shape.__name__, near=near, is_error=True)
+    spot.at(key).unknown_key(shape.__name__, near=words.nearest(key[:100], free), is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:

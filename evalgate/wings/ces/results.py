@@ -338,7 +338,7 @@ def render(report: Report) -> str:
         return ""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
-    for side, run in (("base", report.base), ("head", report.run)):
+    for side, run in (("base", report.compared.base), ("head", report.run)):
         if run is None:
             continue
         results = [measure(run, side, *parts) for parts in trials_of(run)]
@@ -498,7 +498,7 @@ def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], C
 
 def render_agreement(report: Report) -> str:
     """The table of outcomes and the list of differences; "" if the platform judged nothing."""
-    sides = (("head", report.run), ("base", report.base))
+    sides = (("head", report.run), ("base", report.compared.base))
     all_pairs = [(side, pair) for side, run in sides if run for pair in pairs(run, side)]
     if not all_pairs:
         return ""

@@ -9,6 +9,7 @@ import enum
 import functools
 import json
 import re
+import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, get_args, get_origin
@@ -129,12 +130,21 @@ class Proto(Wire):
     `oneofs`: groups of which at most one field may be set; `required`: fields that must be set and
     not empty; `handlings`: the treatment of fields that differ from the usual one."""
 
-    # a user without CES files does not load 80 models
+    # a user without CES files does not build 80 models
     model_config = ConfigDict(defer_build=True)
 
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
     required: ClassVar[tuple[str, ...]] = ()
     handlings: ClassVar[dict[str, Handling]] = {}
+    building: ClassVar = threading.RLock()
+
+    @classmethod
+    def build(cls) -> None:
+        """Build all messages: before pydantic 2.14, threads that use one could meet half of it."""
+        with cls.building:
+            for message in cls.__subclasses__():
+                message.model_rebuild()
+                message.build()
 
     def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
         """The message as protobuf's JSON, without fields that have the value of an absent field."""
@@ -260,14 +270,12 @@ DEFINITIONS: JsonObject = json.loads(Path(__file__).with_suffix(".json").read_te
 def _read_shapes() -> dict[str, Any]:
     """The class of each enum and message, whose docstring is its name in
     google.cloud.ces.v1beta."""
-    definitions = DEFINITIONS
-    new: Any = ProtoEnum
     classes: dict[str, Any] = {
-        name: new(name, definition["values"], module=__name__)
-        for name, definition in definitions["enums"].items()
+        name: ProtoEnum(name, definition["values"], module=__name__)  # type: ignore[call-arg]
+        for name, definition in DEFINITIONS["enums"].items()
     }
     # a message comes after the messages in it
-    for name, definition in definitions["messages"].items():
+    for name, definition in DEFINITIONS["messages"].items():
         types = {**_SCALARS, name: ForwardRef(name), **classes}
         listed = definition["fields"].items()
         fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
@@ -283,7 +291,7 @@ def _read_shapes() -> dict[str, Any]:
             key: Handling(field["handling"]) for key, field in listed if "handling" in field
         }
         classes[name] = shape
-    for name, definition in (definitions["enums"] | definitions["messages"]).items():
+    for name, definition in (DEFINITIONS["enums"] | DEFINITIONS["messages"]).items():
         classes[name].__doc__ = f"{definition['of']}."
     return classes
 

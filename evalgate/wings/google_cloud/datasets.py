@@ -30,7 +30,7 @@ from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, elements, member, without
 from . import eval_config
 
-_OF_RUN = frozenset({"prompt", "responses", "eval_case_id"})
+_OF_RUN = frozenset({"prompt", "response", "responses", "eval_case_id"})
 _OF_ADK = _OF_RUN | {"eval_id", "conversation", "session_input"}
 _READ = DATASET_KEYS | {
     "id",
@@ -73,10 +73,12 @@ def read_case(
         if not key.startswith("_"):
             field_spot = spot.at(key)
             report = field_spot.warning if repair.expects(key, fields[key]) else field_spot.note
-            message = (
-                f"`{key}` is passed to metrics of eval_config.yaml; no other criterion reads it"
+            use = (
+                "replaced by the agent's answer; an expected one is a `reference`"
+                if key in _OF_RUN
+                else "passed to metrics of eval_config.yaml; no other criterion reads it"
             )
-            report("unused-key", message)
+            report("unused-key", f"`{key}` is {use}")
     if spot.is_broken:
         return None
     return Case(
@@ -251,7 +253,7 @@ def instance_json(view: TrialView, *, needs_prompt: bool = False) -> JsonObject:
     others = {key: field for key, field in case.extras.items() if to_snake(key) != "agent_data"}
     is_by_turns = len(others) < len(case.extras)
     instance = {
-        **without(others, ("response",)),  # the run's, or none
+        **others,
         "eval_case_id": case.case_id,
         "agent_data": {
             "agents": {

@@ -65,7 +65,7 @@ class Chat:
         self._turn_lock = threading.Lock()
         self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # a cassette belongs to a case
-            settings = settings.model_copy(update={"tools": "live"})
+            settings = settings.with_options(tools="live")
         judge_environ = project.environment_of_judges(settings, (suite,), context.environ).environ
         keys = baseline_rules.judge_keys(
             settings, settings, (suite,), None, context, environ=judge_environ

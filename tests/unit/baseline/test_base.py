@@ -15,6 +15,18 @@ from evalgate.baseline import base as baseline_base
 from evalgate.config import load
 from evalgate.discovery import project
 from evalgate.errors import ConfigError
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    Content,
+    CriteriaSource,
+    EvalSet,
+    Invocation,
+    SessionInput,
+    Suite,
+    Text,
+)
 
 HTTP = {
     "driver": "http",
@@ -65,6 +77,30 @@ def test_a_file_is_followed_by_its_questions(
         f"{ours}.evalset.json": f"{theirs}.evalset.json" for ours, theirs in renamed.items()
     }
     assert baseline_base.renames(*sets) == expected
+
+
+def test_a_file_is_followed_by_its_questions_if_its_agent_has_another_name() -> None:
+    """A session names the agent; of two files with the same questions, the one of the agent."""
+
+    def suite(name: str, agent: str) -> Suite:
+        question = Content(parts=(Text(text="q"),), role="user")
+        case = Case(
+            case_id="one",
+            conversation=(Invocation(user_content=question, final_response=None),),
+            session=SessionInput(app_name=agent, user_id="u"),
+        )
+        return Suite(
+            key=name,
+            eval_set=EvalSet(eval_set_id="s", cases=(case,)),
+            criteria=(),
+            criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+            agent=AgentUse(driver="adk", options={"path": agent}),
+        )
+
+    assert baseline_base.renames([suite("a", "old")], [suite("b", "new")]) == {"b": "a"}
+    before = [suite("a", "desk"), suite("b", "shop")]
+    now = [suite("c", "shop"), suite("d", "desk")]
+    assert baseline_base.renames(before, now) == {"c": "b", "d": "a"}
 
 
 @pytest.mark.parametrize(

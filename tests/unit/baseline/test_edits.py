@@ -14,6 +14,7 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load
 from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
 from evalgate.model import (
     AgentUse,
     BaseOrigin,
@@ -163,6 +164,24 @@ def test_expectations_are_told_apart_from_rules(tmp_path: Path) -> None:
     assert [(edit.kind.value, edit.subject) for edit in found] == [
         ("case_changed", "a"), ("case_removed", "b"), ("suite_removed", "gone"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "agent", "told"),
+    [
+        (suite(agent="desk"), "desk", []),
+        # a folder nearer to the evaluation file, or a rule of evalgate.yml
+        (suite(agent="desk"), "evals", [("agent", "adk desk", "adk evals")]),
+        # the base has none, or several without a rule
+        (dataclasses.replace(suite(), agent=discovery_agents.UNKNOWN), "desk", []),
+    ],
+)
+def test_a_file_that_another_agent_answers_is_told(
+    tmp_path: Path, before: Suite, agent: str, told: list[tuple[str, str, str]]
+) -> None:
+    settings = choice(tmp_path / "root")
+    found = edits(settings, settings, (suite(agent=agent),), before=(before,))
+    assert [(edit.kind.value, edit.base, edit.head) for edit in found] == told
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_a_run_can_be_typed_at_a_desk(
         ({"budget": "usd=0"}, "`budget.usd`: must be greater than 0, found '0'"),
         ({"budget": "usd"}, "limits need names"),
         ({"fail_on": "red"}, "`fail-on`"),
+        ({"base": ""}, "`base` is empty"),
         ({"config": "missing.yml"}, "does not exist"),
         ({"env": "GITHUB_TOKEN"}, "never passed to an agent"),
         ({"env": "OK, ACTIONS_RUNTIME_TOKEN"}, "ACTIONS_RUNTIME_TOKEN"),

@@ -11,7 +11,7 @@ from builders import build
 from builders.compared_scenarios import DESK_NOW, DESK_THEN, reruns, with_agents
 from builders.scenarios import SCENARIOS
 
-from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report
+from evalgate.model import AgentDescription, AgentUse, LoadedAgent, LoadedTool, Report
 from evalgate.reports import agent_changes, comment, html_report, terminal, view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
@@ -115,6 +115,19 @@ def test_a_change_in_words(
 ) -> None:
     assert told(then, now) == expected
     assert bool(told(now, then)) is bool(expected)
+
+
+def test_files_of_another_agent_are_not_compared() -> None:
+    report = with_agents(reruns(), made(files={"desk.py": "1"}), made(files={"good.py": "2"}))
+    assert len(agent_changes.changes_of(report)) == 2
+    other = AgentUse(driver="python", options={"call": "good:answer"})
+    suites = tuple(dataclasses.replace(suite, agent=other) for suite in report.run.suites)
+    run = dataclasses.replace(
+        report.run,
+        suites=suites,
+        descriptions={other.key: next(iter(report.run.descriptions.values()))},
+    )
+    assert agent_changes.changes_of(dataclasses.replace(report, run=run)) == ()
 
 
 def sentence(then: AgentDescription, now: AgentDescription) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from builders import build, comparing, report_page
@@ -18,6 +19,7 @@ from evalgate.reports import (
     comment,
     html_report,
     junit,
+    sarif,
     terminal,
 )
 from evalgate.text import markdown
@@ -62,6 +64,20 @@ def test_failing_cases_lead_to_their_line_and_show_the_difference() -> None:
         in shown
     )
     assert "<code>case_1</code>" not in shown  # what passed is no news
+
+
+def test_a_line_is_linked_only_at_the_commit_that_has_it() -> None:
+    """Lines are those of the files that were read, such as a pull request's test merge."""
+    merged = dataclasses.replace(build.LINKS, checkout="f" * 40)
+    shown = comment.render(build.report("pass fail", links=merged))
+    assert f"/blob/{'f' * 40}/{build.SUITE}#L20" in shown
+    log = json.loads(sarif.render(build.report("pass fail", links=merged)))
+    assert log["runs"][0]["versionControlProvenance"][0]["revisionId"] == "f" * 40
+    # `mode: post` does not know which commit the finished run had checked out
+    unknown = dataclasses.replace(build.LINKS, checkout="")
+    shown = comment.render(build.report("pass fail", links=unknown))
+    assert f"/blob/{build.LINKS.commit}/{build.SUITE}>)" in shown
+    assert "#L" not in shown
 
 
 def told(asked: Case, *done: build.Done) -> Report:

@@ -75,6 +75,19 @@ def beside(*changes: GateEdit, verdict: str = "pass", **more: object) -> Report:
             "1 file",
         ),
         (
+            [
+                case(1),
+                GateEdit(
+                    kind=EditKind.AGENT, subject="agent", suite="x", base="adk a", head="adk b"
+                ),
+            ],
+            [
+                "agent <adk a> \u2192 <adk b> in <x>",
+                "expectation of case <c1> changed in <a.json>",
+            ],
+            "1 agent and 1 expectation",
+        ),
+        (
             [GateEdit(kind=EditKind.SUITE_REMOVED, subject="x", suite="x", base="3 cases")],
             ["evaluation file <x> deleted"],
             "1 expectation",

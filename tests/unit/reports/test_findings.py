@@ -34,7 +34,7 @@ def test_the_tally(given: Finding, expected: str) -> None:
 
 
 def test_the_comment_has_the_tally() -> None:
-    line = comment._macros().finding_line("c", finding("yes", "no", "yes"))
+    line = comment._TEMPLATE.macros.finding_line("c", finding("yes", "no", "yes"))
     assert "because" in line
     assert "3 samples: 2 yes, 1 no" in line
     assert "polite" in line

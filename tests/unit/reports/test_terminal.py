@@ -163,4 +163,4 @@ def test_an_accepted_answer_without_an_expected_one_is_shown_once() -> None:
     )
     for calls, called in ((False, ""), (True, "    + (no tool call)\n")):
         shown = reports.render_change(turn, calls=calls, answer=True)
-        assert shown == f"{called}    + the answer\n"
+        assert COLOR.sub("", shown) == f"{called}    + the answer\n"

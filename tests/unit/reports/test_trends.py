@@ -32,7 +32,7 @@ def test_the_figures_leave_out_what_is_not_known() -> None:
 
 def test_a_name_cannot_break_out_and_the_rest_is_counted() -> None:
     evil = trend(1.0, 0.5, name="a|b\n| `x` <script>")
-    table = comment._macros().trend_table([evil, trend(1.0, 1.0)], 1)
+    table = comment._TEMPLATE.macros.trend_table([evil, trend(1.0, 1.0)], 1)
     assert "1 more row in `report.html`" in table
     rows = [line for line in table.splitlines() if line.startswith("|")]
     assert [len(row.replace("\\|", "").split("|")) for row in rows] == [7, 7, 7]

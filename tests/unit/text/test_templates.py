@@ -87,9 +87,7 @@ def test_bytecode_is_kept_and_is_made_anew_for_another_text(
         if again:
             text.write_text(source)
         compiled.clear()
-        assert (
-            templates.load("a.md.j2", package="letters", template_globals={"name": "*x*"}).told()
-            == rf"{words} \*x\*"
-        )
+        template = templates.Template("a.md.j2", package="letters", names={"name": "*x*"})
+        assert template.macros.told() == rf"{words} \*x\*"
         assert compiled == [source] * again
     assert list(text.parent.glob("__pycache__/a.md.*.pyc"))

@@ -45,30 +45,30 @@ class Session(FrameworkSession):
         return {"state": pipe.to_json(await self._store.get("state", default=self.state))}
 
     def _report_event(self, event: Any) -> None:
-        match type(event).__name__:
-            case "AgentInput":
-                system = [
-                    str(message.content)
-                    for message in event.input
-                    if getattr(message.role, "value", "") == "system"
-                ]
-                self.model_begins(*system, author=event.current_agent_name, key="model")
-            case "AgentOutput":
-                usage, model = _usage(event.raw)
-                calls = [
-                    {"name": call.tool_name, "args": call.tool_kwargs} for call in event.tool_calls
-                ]
-                self.record_answer(
-                    "model", str(event.response.content or ""), usage, model=model, calls=calls
-                )
-            case "ToolCall":
-                self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
-            case "ToolCallResult" if (
-                self.tools is None or event.tool_name in self.tools.asked_names
-            ):
-                output = event.tool_output
-                answer = {"error": output.content} if output.is_error else output.raw_output
-                self.tool_ends(event.tool_id, event.tool_name, answer)
+        kind = type(event).__name__
+        if kind == "AgentInput":
+            system = [
+                str(message.content)
+                for message in event.input
+                if getattr(message.role, "value", "") == "system"
+            ]
+            self.model_begins(*system, author=event.current_agent_name, key="model")
+        elif kind == "AgentOutput":
+            usage, model = _usage(event.raw)
+            calls = [
+                {"name": call.tool_name, "args": call.tool_kwargs} for call in event.tool_calls
+            ]
+            self.record_answer(
+                "model", str(event.response.content or ""), usage, model=model, calls=calls
+            )
+        elif kind == "ToolCall":
+            self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
+        elif kind == "ToolCallResult" and (
+            self.tools is None or event.tool_name in self.tools.asked_names
+        ):
+            output = event.tool_output
+            answer = {"error": output.content} if output.is_error else output.raw_output
+            self.tool_ends(event.tool_id, event.tool_name, answer)
 
 
 def _usage(raw: Any) -> tuple[Message | None, Any]:

@@ -268,3 +268,18 @@ def test_an_enum_names_what_was_meant() -> None:
         shapes.Scenario.model_validate({"userGoalBehavior": "USER_GOAL_IGNORE"})
     assert told.value.errors()[0]["ctx"]["near"] == "USER_GOAL_IGNORED"
     assert isinstance(shapes.UserGoalBehavior(3), enum.IntEnum)
+
+
+def test_whoever_reads_a_file_finds_all_messages_built() -> None:
+    """Before pydantic 2.14, two threads that build one at once fail."""
+
+    class Late(Proto):
+        text: str = ""
+
+    class Later(Late):
+        pass
+
+    assert not Later.__pydantic_complete__
+    read.parse("{}", file="a.json")
+    assert Late.__pydantic_complete__
+    assert Later.__pydantic_complete__

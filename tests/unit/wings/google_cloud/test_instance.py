@@ -63,7 +63,13 @@ def test_without_a_text_there_is_no_response():
 
 
 def test_a_response_in_the_file_is_no_answer_of_the_run():
-    case, _ = case_of(eval_case_id="a", prompt=PROMPT, response={"parts": [{"text": "ideal"}]})
+    case, problems = case_of(
+        eval_case_id="a", prompt=PROMPT, response={"parts": [{"text": "ideal"}]}
+    )
+    assert [str(problem.message) for problem in problems] == [
+        "`response` is replaced by the agent's answer; an expected one is a `reference`"
+    ]
+    assert case.extras == {}
     turn = Invocation(user_content=said(Text(text="hi"), role="user"))
     view = TrialView(case=case, actual=(turn,), expected=None)
     assert "response" not in datasets.instance_json(view)
