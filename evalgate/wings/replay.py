@@ -247,7 +247,7 @@ class RecordedConversation(Turns):
         recorded_message = _split_content(invocation.user_content)
         user_message = _split_content(user_content)
         if recorded_message != user_message:
-            reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
+            reason = f"the recording is of a different conversation: {_difference(recorded_message[0], user_message[0])}"
             raise self.failed(FailureKind.NO_RECORDING, reason)
         self.done.append(invocation)
         return invocation
@@ -264,14 +264,14 @@ def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[Any, ...]]) -> str:
-    if recorded[0] == actual[0]:
+def _difference(recorded: str, actual: str) -> str:
+    if recorded == actual:
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
-    same_text = os.path.commonprefix((recorded[0], actual[0]))  # noqa: RUF071 - these are no paths
+    same_text = os.path.commonprefix((recorded, actual))  # noqa: RUF071 - these are no paths
     start = max(len(same_text) - 30, 0)
-    return f"the recorded message is {_excerpt(recorded[0], start)}, this one is {_excerpt(actual[0], start)}"
+    return f"the recorded message is {_excerpt(recorded, start)}, this one is {_excerpt(actual, start)}"
 
 
 def _excerpt(text: str, start: int) -> str:

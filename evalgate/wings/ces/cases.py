@@ -40,7 +40,14 @@ from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, digest_of, grouped, with_keys, without
 from . import compare, cxas, outcomes, read, shapes
 from .cxas import TRANSFER, Simulation, ToolTest
-from .outcomes import Plan, expectations_of
+from .outcomes import (
+    EXPECTATIONS,
+    PLATFORM,
+    RUBRICS,
+    SIMILARITY,
+    Plan,
+    expectations_of,
+)
 from .read import AppEvaluation, Kind, Library, Resource
 from .shapes import (
     AgentTransfer,
@@ -413,9 +420,9 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 def _criteria(plan: Plan) -> Iterator[str]:
     scenario = plan.evaluation.scenario
-    yield outcomes.PLATFORM
+    yield PLATFORM
     if scenario is None:
-        yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
+        yield EXPECTATIONS  # at least: no unexpected answer or call
         compares_calls = plan.compares_tools(of_step=True)
         for expectation in _expectations(plan.turns):
             call = plan.expected_call(expectation)
@@ -423,19 +430,19 @@ def _criteria(plan: Plan) -> Iterator[str]:
                 compares_calls and call is not None and call.may_need_judge
             )
             if is_judged and not expectation.skip_evaluation:
-                yield outcomes.SIMILARITY
+                yield SIMILARITY
     else:
         expected = scenario.scenario_expectations
         says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
         calls = list(filter(None, map(plan.expected_call, expected)))
         if plan.compares_scenario and calls:
-            yield outcomes.EXPECTATIONS
+            yield EXPECTATIONS
         if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
-            yield outcomes.SIMILARITY
+            yield SIMILARITY
         if plan.judges_goal:
             yield outcomes.GOAL
         if scenario.rubrics:
-            yield outcomes.RUBRICS
+            yield RUBRICS
     if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
         yield outcomes.HALLUCINATION
     if plan.conversation_expectations:
@@ -537,13 +544,13 @@ class CesLibrary(Library, FormatFiles):
         is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if is_led or name == outcomes.RUBRICS
+            if is_led or name == RUBRICS
             else CriterionUse(name=name, threshold=1.0)
             for name in outcomes.CRITERIA
             if name in used_names
         ]
         if is_led:
-            return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
+            return [CriterionUse(name=PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses
