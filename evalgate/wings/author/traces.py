@@ -289,7 +289,13 @@ def _walk(span: Span) -> Iterator[Span]:
 
 
 def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
-    model_spans = _model_spans(inner_spans)
+    models = [span for span in inner_spans if span.kind() == "model" and span.answer]
+    nested = set[Span]()
+    for span in models:
+        if span not in nested:  # outer ones come first; each span is looked at once
+            nested.update(inner for child in span.children for inner in _walk(child))
+    # google-adk's span may contain its client's span for the same call
+    model_spans = [span for span in models if span not in nested]
     question = next(filter(None, map(_user_text, [turn_span, *model_spans])), "")
     if not question:
         return None
@@ -303,17 +309,6 @@ def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
     user_content = Content.of(question, "user")
     return adk_shapes.turn_of_steps(user_content, steps, invocation_id=turn_span.id)
-
-
-def _model_spans(inner_spans: Sequence[Span]) -> list[Span]:
-    """The model spans with an answer. If google-adk's span contains its client's span for the same
-    call, the inner one is left out."""
-    models = [span for span in inner_spans if span.kind() == "model" and span.answer]
-    nested = set[Span]()
-    for span in models:
-        if span not in nested:  # outer ones come first; each span is looked at once
-            nested.update(inner for child in span.children for inner in _walk(child))
-    return [span for span in models if span not in nested]
 
 
 def _order_tools(span: Span) -> None:

@@ -12,7 +12,6 @@ from evalgate import cli
 from evalgate.cli import commands
 from evalgate.errors import ConfigError, ExitCode, NothingToDo
 from evalgate.gate import prepare
-from evalgate.model import Calibration
 from evalgate.model.run import total_of
 from evalgate.results import file, output
 from evalgate.text import plain, words
@@ -98,15 +97,7 @@ def command(labels: str, **values: Any) -> int:
         click.echo(f"\n{calls}, {total.cached:,} read from the cache{cost}")
     output.save(output_path, [agreement.render_file(calibration)], shown_as=str(output_path))
     click.echo(f"wrote {os.path.relpath(output_path)}")
-    return _verdict(calibration, values["fail_under_kappa"])
-
-
-def _say(line: str) -> None:
-    click.echo(plain.one_line(line), err=True)
-
-
-def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
-    """Exit code 1 if the kappa of a criterion is unknown or below `min_kappa`."""
+    min_kappa = values["fail_under_kappa"]
     if min_kappa is None:
         return ExitCode.PASS
     low_criteria = [
@@ -127,6 +118,10 @@ def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
             err=True,
         )
     return ExitCode.FAIL if low_criteria else ExitCode.PASS
+
+
+def _say(line: str) -> None:
+    click.echo(plain.one_line(line), err=True)
 
 
 def _path(name: str | None) -> Path | None:

@@ -435,46 +435,36 @@ def find_items(
         try:
             evidence = label.evidence or labelled_evidence(label, stored)
             use = _use_of(label.line, uses.get(label.line.criterion, {}))
-            subject, turn, judge = _label_target(label, use, evidence)
-        except LabelProblem as problem:
-            problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
-            continue
-        spec, verdicts = _spec_of(use)
-        if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
-            use = replace(use, options={**use.options, "rubrics": [rubric]})
-        if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
-            evidence = only_turn(evidence, turn)
-            turn = 1
-        items.append(
-            LabelledItem(
+            spec, verdicts = _spec_of(use)
+            subject = _subject(label, use, evidence)
+            count = len(evidence.actual)
+            turn = label.line.turn
+            if verdicts.is_of_conversation:
+                turn = None
+            elif count == 1:
+                turn = 1
+            elif turn is None or turn > count:
+                message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
+                raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+            judge = judges.judge_of(use)
+            if judge is None:
+                hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
+                message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
+                raise LabelProblem("label-without-verdict", message, hint)
+            rubrics = rubrics_of(use, evidence)
+            if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics) is None:
+                rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
+                use = replace(use, options={**use.options, "rubrics": [rubric]})
+            if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
+                evidence = only_turn(evidence, turn)
+                turn = 1
+            item = LabelledItem(
                 label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
             )
-        )
+            items.append(item)
+        except LabelProblem as problem:
+            problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
     return items, problems
-
-
-def _label_target(
-    label: Label, use: CriterionUse, evidence: TrialView
-) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject, the turn (None for a verdict on all turns) and the judge of a label. Raises
-    LabelProblem."""
-    subject = _subject(label, use, evidence)
-    count = len(evidence.actual)
-    turn = label.line.turn
-    if _spec_of(use)[1].is_of_conversation:
-        turn = None
-    elif count == 1:
-        turn = 1
-    elif turn is None or turn > count:
-        message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
-        raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
-    judge = judges.judge_of(use)
-    if judge is None:
-        hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
-        message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
-        raise LabelProblem("label-without-verdict", message, hint)
-    return subject, turn, judge
 
 
 def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
