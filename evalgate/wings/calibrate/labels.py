@@ -451,8 +451,10 @@ def find_items(
                 hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
                 message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
                 raise LabelProblem("label-without-verdict", message, hint)
-            rubrics = rubrics_of(use, evidence)
-            if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics) is None:
+            if (
+                verdicts.unit == "rubric"
+                and text_of_rubric(subject, rubrics_of(use, evidence)) is None
+            ):
                 rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
                 use = replace(use, options={**use.options, "rubrics": [rubric]})
             if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
