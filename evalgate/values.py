@@ -10,7 +10,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeGuard, TypeVar, dataclass_transform
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -63,6 +63,11 @@ def elements(document: Any, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def is_list_of(value: Any, kind: type[T]) -> TypeGuard[list[T]]:
+    """True for a list, all of whose elements are of this kind."""
+    return isinstance(value, list) and all(isinstance(element, kind) for element in value)
+
+
 def matches_any(name: str, globs: Iterable[str]) -> bool:
     """True if the name matches a glob; `*` and `?` are wildcards, and case matters."""
     return _any_of(tuple(globs)).match(name) is not None
@@ -78,9 +83,19 @@ def without(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
-def present(**fields: Any) -> JsonObject:
-    """The fields that are not empty."""
-    return {name: value for name, value in fields.items() if value}
+def only(mapping: Mapping[K, T], keys: Container[K]) -> dict[K, T]:
+    """The mapping with only these keys, in its own order."""
+    return {key: value for key, value in mapping.items() if key in keys}
+
+
+def with_keys(mapping: Mapping[K, T], keys: Iterable[K]) -> dict[K, T]:
+    """Those of these keys that the mapping has, with their values, in the order of the keys."""
+    return {key: mapping[key] for key in keys if key in mapping}
+
+
+def json_text(document: Any, *, indent: int = 2) -> str:
+    """A JSON value as a file for people has it."""
+    return json.dumps(document, ensure_ascii=False, indent=indent) + "\n"
 
 
 def mapped_json(

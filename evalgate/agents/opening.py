@@ -23,7 +23,6 @@ from evalgate.model import (
     NotEvaluated,
     Reason,
     Suite,
-    Text,
     TrialKey,
     TrialView,
 )
@@ -144,7 +143,7 @@ def ask_once(
         agent = pools[suite.agent.key]
         with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)) as conversation:
             if question:
-                turn = conversation.send(Content(parts=(Text(text=question),), role="user"))
+                turn = conversation.send(Content.of(question, "user"))
                 conversation.finish()
     return agent, turn
 

@@ -31,7 +31,8 @@ from evalgate.model import (
 )
 from evalgate.model.conversation import Seconds as Duration
 from evalgate.model.shapes import Seconds
-from evalgate.values import Json, JsonObject, Redactor, present
+from evalgate.values import Json, JsonObject, Redactor
+from evalgate.worker.pipe import present
 from .base import CallAnswer, CallKind, Surroundings, ToolReply
 
 PROTOCOL = 1

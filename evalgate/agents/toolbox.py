@@ -58,6 +58,7 @@ from evalgate.values import (
     canonical_text,
     digest_of,
     frozen_dataclass,
+    json_text,
     mapped_json,
     mapped_texts,
     matches_any,
@@ -145,7 +146,7 @@ def unknown_tool_message(tool: str, tools: Sequence[str]) -> str:
     if not tools:
         return "no tool call was recorded for this case"
     nearest_tool = words.nearest(tool, tools, cutoff=0.75)
-    names = words.listed([f"`{name}`" for name in tools], limit=MAX_LISTED)
+    names = words.listed_names(tools, limit=MAX_LISTED)
     hint = f", the nearest is `{nearest_tool}`" if nearest_tool else ""
     return f"no call of `{tool}` was recorded (recorded: {names}){hint}"
 
@@ -237,7 +238,7 @@ def render_cassette(entries: Iterable[RecordedCall], *, suite: str, case: str) -
         call = {"tool": entry.tool, "args": args, "nth": entry.nth}
         calls.append(call | entry.outcome())
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
-    return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
+    return json_text(file)
 
 
 def merge(*groups: Iterable[RecordedCall]) -> Calls:

@@ -117,6 +117,12 @@ def explicit_options(values: JsonObject) -> JsonObject:
     }
 
 
+def context_of(settings: Settings, **facts: Any) -> Context:
+    """The context of a command that shows its progress as lines."""
+    audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
+    return prepare.make_context(settings, audience=audience, **facts)
+
+
 def settings_of(values: JsonObject) -> Settings:
     """The settings of a command, which may have other options, too. Raises ConfigError."""
     return load.load_settings(explicit_options(values))

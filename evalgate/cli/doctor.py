@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
@@ -11,9 +10,9 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.config.context import Audience, Opening
+from evalgate.config.context import Opening
 from evalgate.errors import ExitCode, Severity
-from evalgate.gate import doctor, prepare, progress
+from evalgate.gate import doctor
 from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
 from . import commands
@@ -50,9 +49,8 @@ def command(**values: Any) -> int:
     """Check everything that a run needs: files, criteria, judges, the agent's environment, import
     and models, the base, permissions and workflows. Makes no model calls."""
     settings = commands.settings_of(values)
-    audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
     opening = Opening(isolate=commands.isolates(settings, lambda _: None))
-    context = prepare.make_context(settings, audience=audience, opening=opening)
+    context = commands.context_of(settings, opening=opening)
     counts: Counter[Severity] = Counter()
     suites = 0
     codes = set[ExitCode]()

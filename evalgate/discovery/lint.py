@@ -391,7 +391,7 @@ def pattern_problems(settings: Settings, *, files: Collection[str]) -> Iterator[
     `files`: all evaluation files of the repository, whatever a run selects."""
     for path, patterns in _globs_of(settings.gate_file):
         if not any(places.matches(file, patterns) for file in files):
-            globs = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
+            globs = words.listed_names(patterns) or "no glob"
             message = f"`{path[0]}[{path[1]}]`: {globs} matches no evaluation file, so the rule has no effect"
             hint = words.did_you_mean(
                 "".join(patterns[:1]), files, fallback="`evalgate list` shows all files."

@@ -18,7 +18,6 @@ from evalgate.model import (
     Event,
     Invocation,
     Rubric,
-    Text,
     ToolCall,
     call_diff,
     turns,
@@ -230,7 +229,7 @@ def _answer_values(turn: Any, answer: str, *, is_plain: bool) -> dict[Path, Any]
     if len(text_indexes) == 1:
         return {(key, parts_key, text_indexes[0], "text"): answer}
     role = member(old_value, "role") or "model"
-    return {(key,): adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role))}
+    return {(key,): adk_shapes.content_json(Content.of(answer, role))}
 
 
 def _call_values(

@@ -445,8 +445,8 @@ def _add_finding(finding: Json, node: Any, spot: Spot) -> None:
         spot.error("missing-key", f"`{key}` is missing", hint)
     elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
         spot.error("unknown-key", f"`{spot.path[-1]}` is not known here")
-    elif kind in _EXPECTED:
-        spot.wrong_type(_EXPECTED[kind], finding.get("input"))
+    elif kind in EXPECTED:
+        spot.wrong_type(EXPECTED[kind], finding.get("input"))
     elif kind == gate_file.REFUSED:
         spot.at(*context["at"]).error("bad-option", message, hint)
     elif kind in _OWN:
@@ -460,7 +460,7 @@ def _position(problem: Problem) -> tuple[int, int]:
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
-_EXPECTED = {
+EXPECTED = {
     "string_type": "text",
     **dict.fromkeys(
         ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
@@ -472,6 +472,7 @@ _EXPECTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
 }
+"""What pydantic's findings expected, in words."""
 _OWN = frozenset({"no_conversation", "two_conversations", "two_records", "unknown_persona"})
 
 

@@ -23,7 +23,7 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
 from evalgate.model import JudgeUse, NotEvaluated, Reason, Text, Usage, not_evaluated
 from evalgate.model.run import total_of
-from evalgate.values import Log, Sentence, mapped_wording
+from evalgate.values import Log, Sentence, mapped_wording, with_keys
 from . import JUDGES, models, replay
 from .base import (
     FINAL_KINDS,
@@ -282,7 +282,7 @@ class VotingPanel:
                 cached = cached and second_reply.cached
             for item in missing_items:
                 votes |= confirm_vote(item, votes.pop(item, None), second_votes.get(item))
-        final_votes = {item: votes[item] for item in sampled_request.items if item in votes}
+        final_votes = with_keys(votes, sampled_request.items)
         if len(final_votes) < len(sampled_request.items) and self._cache is not None:
             for request in requests:  # the next run asks again
                 self._cache.forget(self._address(request))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -67,6 +67,11 @@ class Content:
     role: str | None = None
     """`user` or `model`."""
 
+    @classmethod
+    def of(cls, text: str, role: str) -> Content:
+        """A message that is one text."""
+        return cls(parts=(Text(text=text),), role=role)
+
     def text(self, *, with_thoughts: bool = False) -> str:
         """Its non-empty texts, one per line; thoughts only on request."""
         return "\n".join(
@@ -119,6 +124,12 @@ class Event:
     def error(self) -> str:
         """The error, such as `SAFETY: blocked`; "" if there is none."""
         return f"{self.error_code}: {self.error_message}" if self.error_message else self.error_code
+
+
+def events_of(calls: Sequence[ToolCall]) -> tuple[Event, ...]:
+    """The events of an agent that only made these calls; none without calls."""
+    content = Content(parts=tuple(calls), role="model")
+    return (Event(author="agent", content=content),) if calls else ()
 
 
 @frozen_dataclass

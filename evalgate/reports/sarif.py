@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from evalgate.model import CriterionVerdict, Finding, Links, Report, Score, VerdictKind
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, digest_of
+from evalgate.values import JsonObject, digest_of, json_text
 from . import view
 from .cases import CaseView
 from .phrases import phrase
@@ -81,7 +81,7 @@ def render(report: Report) -> str:
         "version": "2.1.0",
         "runs": [run],
     }
-    return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
+    return json_text(log, indent=1)
 
 
 def _results(case: CaseView, verdict: CriterionVerdict, links: Links) -> Iterator[JsonObject]:

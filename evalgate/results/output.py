@@ -68,6 +68,13 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     return None
 
 
+def save(path: Path, pieces: Iterable[str], *, shown_as: str) -> None:
+    """`write_file`. Raises UnavailableError if it failed."""
+    problem = write_file(path, pieces)
+    if problem is not None:
+        raise UnavailableError(f"{shown_as} {problem.message}")
+
+
 def render_outputs(outputs: Mapping[str, str]) -> str:
     """Step outputs for a runner, each under a delimiter that its value cannot contain by
     guessing."""

@@ -4,7 +4,6 @@ together, and their merge into one run."""
 from __future__ import annotations
 
 import heapq
-import json
 import math
 import statistics
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from evalgate.model import (
     run as model_run,
 )
 from evalgate.text import plain, words
-from evalgate.values import digest_of, grouped
+from evalgate.values import digest_of, grouped, json_text
 from . import file as results_file
 from .file import Stored, StoredOutcomes, merge
 
@@ -172,7 +171,7 @@ def render_durations(run: Run) -> str:
         for (suite, case_id), seconds in sorted(durations_of(run).items())
     )
     document = {suite: dict(rows) for suite, rows in durations.items()}
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return json_text(document, indent=1)
 
 
 def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:

@@ -27,7 +27,6 @@ from evalgate.model import (
     Purpose,
     SimulatorUse,
     Suite,
-    Text,
     TrialKey,
 )
 from evalgate.model.deviations import OURS, Deviations
@@ -75,7 +74,7 @@ class LlmUser:
         if is_at_limit and not (self._deviations.last_question and history):
             return Ending.TURN_LIMIT
         if not history and self._scenario.starting_prompt:
-            return _message(self._scenario.starting_prompt)
+            return Content.of(self._scenario.starting_prompt, "user")
         if not is_at_limit:
             return self._ask(history)
         try:
@@ -105,11 +104,7 @@ class LlmUser:
             text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal
         ):
             return Ending.STOP_SIGNAL
-        return _message(text)
-
-
-def _message(text: str) -> Content:
-    return Content(parts=(Text(text=text),), role="user")
+        return Content.of(text, "user")
 
 
 def _failure(reason: str) -> AgentFailed:

@@ -263,6 +263,11 @@ def listed(texts: Iterable[str], *, limit: int = 5) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def listed_names(names: Iterable[object], *, limit: int = 5) -> str:
+    """`listed` names, each between backticks."""
+    return listed((f"`{name}`" for name in names), limit=limit)
+
+
 def size(count: int) -> str:
     """Bytes with a unit: `900 bytes`, `64 KiB`, `1.5 GiB`."""
     if count < 1024:

@@ -34,17 +34,17 @@ from evalgate.model import (
     FailureKind,
     Invocation,
     SessionInput,
-    Text,
     Timings,
     ToolCall,
     TrialKey,
     TurnSetup,
+    events_of,
     turns,
 )
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Environ, Json, JsonObject, mapped_json, member
+from evalgate.values import Environ, Json, JsonObject, is_list_of, mapped_json, member
 from evalgate.worker import errors
 
 if TYPE_CHECKING:  # only mapped endpoints need it
@@ -135,7 +135,7 @@ class AdkServerConversation(EndpointTurns):
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
         answer = self.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
-        self._id = str(answer.get("id") or "") if isinstance(answer, dict) else ""
+        self._id = str(member(answer, "id") or "")
         if not self._id:
             raise self.refused("the server made a session without an id; is it ADK's API server?")
         self._session_url = f"{users}/{quote(self._id, safe='')}"
@@ -251,7 +251,7 @@ class EndpointConversation(EndpointTurns):
         answer = self.ask(self._options.method, url, body)
         seconds = time.monotonic() - start_time
         content = self._value_at("text", answer)
-        if isinstance(content, list) and all(isinstance(piece, str) for piece in content):
+        if is_list_of(content, str):
             content = "".join(content)
         elif not isinstance(content, str | int | float):
             raise self._unmatched("text", answer, "a text")
@@ -265,7 +265,7 @@ class EndpointConversation(EndpointTurns):
             self._values["state"] = self._final_state = state
         invocation = Invocation(
             user_content=user_content,
-            final_response=Content(parts=(Text(text=reply),), role="model") if reply else None,
+            final_response=Content.of(reply, "model") if reply else None,
             events=self._events(answer),
             timings=Timings(total_s=seconds),
         )
@@ -287,8 +287,7 @@ class EndpointConversation(EndpointTurns):
             return ()
         if not isinstance(entries, list):
             raise self._unmatched("tool_calls", answer, "a list of tool calls")
-        calls = tuple(self._call(entry) for entry in entries)
-        return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
+        return events_of([self._call(entry) for entry in entries])
 
     def _call(self, entry: Any) -> ToolCall:
         name = entry if isinstance(entry, str) else self._value_at("tool_name", entry)

@@ -126,14 +126,23 @@ class RecordedCases:
                 continue
             # ADK results and evaluation sets are lists of cases
             case_list = split_cases(text)
-            if case_list is None:
-                self._add_file(path, text)
+            if case_list is not None:
+                key, eval_set_id, cases = case_list
+                for case_id, raw in cases:
+                    self._readers.setdefault(case_id, []).append(
+                        functools.partial(_read_case, path, key, eval_set_id, raw)
+                    )
                 continue
-            key, eval_set_id, cases = case_list
-            for case_id, raw in cases:
-                self._readers.setdefault(case_id, []).append(
-                    functools.partial(_read_case, path, key, eval_set_id, raw)
+            reading = recordings.parse_recordings(text, file=path.name)
+            self._problems += map(str, errors_in(reading.problems))
+            # a single session in a file has a random id; users name the file after the case
+            names = [path.name.partition(".")[0]] if len(reading.recordings) == 1 else []
+            for recording in reading.recordings:
+                record = Record(
+                    path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
                 )
+                for name in dict.fromkeys((recording.case_id, *names)):
+                    self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
     def find(self, case_id: str) -> list[Record]:
         """All recordings of a case, in the order of the files, then in the order within a file."""
@@ -149,19 +158,6 @@ class RecordedCases:
         hint = f"; the nearest recorded case is {nearest_id}" if nearest_id else ""
         problems_text = f" ({words.listed(self._problems, limit=2)})" if self._problems else ""
         return f"there is no recording of case {case_id}{problems_text}{hint}"
-
-    def _add_file(self, path: Path, text: str) -> None:
-        reading = recordings.parse_recordings(text, file=path.name)
-        self._problems += map(str, errors_in(reading.problems))
-        stem = path.name.partition(".")[0]
-        # A single session in a file has a random id; users name the file after the case.
-        names = [stem] if len(reading.recordings) == 1 else []
-        for recording in reading.recordings:
-            record = Record(
-                path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
-            )
-            for name in dict.fromkeys((recording.case_id, *names)):
-                self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
 def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Record:
@@ -247,7 +243,7 @@ class RecordedConversation(Turns):
         recorded_message = _split_content(invocation.user_content)
         user_message = _split_content(user_content)
         if recorded_message != user_message:
-            reason = f"the recording is of a different conversation: {_difference(recorded_message, user_message)}"
+            reason = f"the recording is of a different conversation: {_difference(recorded_message[0], user_message[0])}"
             raise self.failed(FailureKind.NO_RECORDING, reason)
         self.done.append(invocation)
         return invocation
@@ -264,14 +260,14 @@ def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[Any, ...]]) -> str:
-    if recorded[0] == actual[0]:
+def _difference(recorded: str, actual: str) -> str:
+    if recorded == actual:
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
-    same_text = os.path.commonprefix((recorded[0], actual[0]))  # noqa: RUF071 - these are no paths
+    same_text = os.path.commonprefix((recorded, actual))  # noqa: RUF071 - these are no paths
     start = max(len(same_text) - 30, 0)
-    return f"the recorded message is {_excerpt(recorded[0], start)}, this one is {_excerpt(actual[0], start)}"
+    return f"the recorded message is {_excerpt(recorded, start)}, this one is {_excerpt(actual, start)}"
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -20,7 +20,7 @@ from evalgate.gate import prepare, run as gate_run
 from evalgate.model import Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, with_keys
 from evalgate.wings.ces.edit import CODES, Refused, refusal
 from .resources import ServerResources
 
@@ -186,7 +186,7 @@ class Operations:
             document = self._resources.keep(json.loads(Path(path).read_text("utf-8")))
             response["evaluationRun"] = document["evaluationRuns"][-1]["name"]
             response["evaluationResults"] = [
-                {key: result[key] for key in ("name", "evaluationStatus") if key in result}
+                with_keys(result, ("name", "evaluationStatus"))
                 for result in document["evaluationResults"]
             ]
         return {

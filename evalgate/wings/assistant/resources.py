@@ -10,7 +10,7 @@ from typing import Any
 
 from evalgate.results import output
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, grouped
+from evalgate.values import Json, JsonObject, grouped, json_text, with_keys
 from evalgate.wings.ces import read, results as ces_results, shapes
 from evalgate.wings.ces.compare import LONGEST_SHOWN
 from evalgate.wings.ces.edit import Refused, refusal
@@ -129,7 +129,7 @@ class ServerResources(Resources):
                 # of the evaluation and the result, or of the run
                 name = "-".join(str(resource["name"]).split("/")[7::2])
                 path = folder / COLLECTION_OF[kind] / f"{read.file_name(name)}.json"
-                output.write_file(path, [json.dumps(resource, indent=2, ensure_ascii=False) + "\n"])
+                output.write_file(path, [json_text(resource)])
         return named_document
 
     def _with_results(
@@ -174,19 +174,16 @@ _VERSION_FIELDS = ("appVersionId", "passCount", "failCount")
 
 def _summary(view: Json) -> JsonObject:
     """A resource in a list, as a message of the API: its main fields and its last result."""
-    summary = {key: view[key] for key in _LIST_FIELDS if key in view}
+    summary = with_keys(view, _LIST_FIELDS)
     if "golden" in view:
         summary["golden"] = {}  # that it is one
     elif "scenario" in view:
         summary["scenario"] = {"task": str(view["scenario"].get("task", ""))[:LONGEST_SHOWN]}
     if "lastCompletedResult" in view:
-        result = view["lastCompletedResult"]
-        summary["lastCompletedResult"] = {
-            key: result[key] for key in _RESULT_FIELDS if key in result
-        }
+        summary["lastCompletedResult"] = with_keys(view["lastCompletedResult"], _RESULT_FIELDS)
     if "aggregatedMetrics" in view:
         versions = [
-            {key: version[key] for key in _VERSION_FIELDS if key in version}
+            with_keys(version, _VERSION_FIELDS)
             for version in view["aggregatedMetrics"]["metricsByAppVersion"]
         ]
         summary["aggregatedMetrics"] = {"metricsByAppVersion": versions}

@@ -7,7 +7,6 @@ import difflib
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config.context import Audience
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents, candidates
 from evalgate.errors import (
@@ -25,16 +23,16 @@ from evalgate.errors import (
     NoEvaluationFile,
     NothingToDo,
     Place,
-    UnavailableError,
     errors_in,
 )
 from evalgate.formats import recordings, rewrite
-from evalgate.gate import edit, prepare, progress
+from evalgate.gate import edit, prepare
 from evalgate.judges import prompting
 from evalgate.results import output
 from evalgate.system import redact
 from evalgate.system.files import top_of
 from evalgate.text import plain, words
+from evalgate.values import with_keys
 from . import generate as author_generate, old_formats, starter
 from .starter import Starter
 
@@ -129,9 +127,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
         cli.tell(f"  (others by --agent: {other_agents})")
     try:
         question = question or click.prompt("Ask it one question")
-        audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
-        context = prepare.make_context(settings, audience=audience)
-        first_turn = starter.ask(uses, question, settings, context)
+        first_turn = starter.ask(uses, question, settings, commands.context_of(settings))
         for call in first_turn.turn.tool_calls:
             cli.tell(f"  called  {call.name}({plain.short_json(dict(call.arguments))})")
         answer = plain.clip(plain.one_line(prompting.answer_of(first_turn.turn)), MOST_SHOWN)
@@ -278,9 +274,7 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
     elif Path(new).exists() and not force:
         raise ConfigError(f"{new} exists already", hint="--force overwrites it.")
     else:
-        problem = output.write_file(Path(new), [text])
-        if problem is not None:
-            raise UnavailableError(f"{new} {problem.message}")
+        output.save(Path(new), [text], shown_as=new)
     click.echo(f"wrote {os.path.relpath(new or old)}")
     return ExitCode.PASS
 
@@ -307,10 +301,9 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
 def generate(**values: Any) -> int:
     """Generate conversation scenarios for an agent (docs/simulation.md)."""
     settings = commands.settings_of(values)
-    arguments = {name: values[name] for name in ("count", "instruction", "model")}
-    audience = Audience(watcher=progress.PlainWatcher(sys.stderr))
-    context = prepare.make_context(settings, audience=audience)
-    files, count = author_generate.generate(settings, context, **arguments, into=values["into"])
+    context = commands.context_of(settings)
+    arguments = with_keys(values, ("count", "instruction", "model", "into"))
+    files, count = author_generate.generate(settings, context, **arguments)
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if count < values["count"]:

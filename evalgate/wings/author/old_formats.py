@@ -3,7 +3,6 @@ named cases. They can be written in the current format."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from evalgate.formats.json_source import Spot, instead_of
 from evalgate.formats.kind import OLD_LISTS, Dialect
 from evalgate.formats.repair import Fields, Repair, Shape
 from evalgate.model import Case
-from evalgate.values import JsonObject, member
+from evalgate.values import JsonObject, json_text, member
 
 _IGNORED = "ADK itself ignores it"
 
@@ -177,7 +176,7 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
         "name": eval_set.name or eval_set.eval_set_id,
         "eval_cases": [adk_shapes.case_json(case) for case in eval_set.cases],
     }
-    new_text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    new_text = json_text(document)
     reread_set = parse_eval_set(new_text, file=file).eval_set
     if reread_set is None or reread_set.cases != eval_set.cases:
         raise ConfigError("has something that the current format cannot express", place=Place(file))

@@ -17,7 +17,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import TRUE_WORDS
 from evalgate.model import AgentUse
 from evalgate.system import redact
-from evalgate.values import without
+from evalgate.values import Json, without
 
 EXAMPLES = (
     *(
@@ -73,7 +73,7 @@ def of_agent(use: AgentUse, read: ReadText, *, ignored_samples: Container[str] =
     """Read the source of an agent; empty if it is not Python code in the checkout.
     `ignored_samples`: variables of which a `.env.example` says nothing."""
     graph = ImportGraph(read)
-    files = _start_of(use, graph)
+    files = _start_of(use.options, graph)
     if not files:
         return AgentSource()
     folder = PurePosixPath(files[0]).parent
@@ -92,14 +92,14 @@ def of_agent(use: AgentUse, read: ReadText, *, ignored_samples: Container[str] =
     return source
 
 
-def _start_of(use: AgentUse, graph: ImportGraph) -> list[str]:
+def _start_of(options: Json, graph: ImportGraph) -> list[str]:
     """The modules that are imported first: the agent's own before its packages."""
-    path = str(use.options.get("path", ".")).strip("/")
-    if "call" in use.options:
-        names = str(use.options["call"]).partition(":")[0].split(".")
+    path = str(options.get("path", ".")).strip("/")
+    if "call" in options:
+        names = str(options["call"]).partition(":")[0].split(".")
         files = [file for base in (path, ".", "src") for file in graph.below(base, names)]
         return files[::-1]
-    if "path" not in use.options:
+    if "path" not in options:
         return []
     if path.endswith(".py"):
         return [path]

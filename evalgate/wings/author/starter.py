@@ -54,6 +54,7 @@ from evalgate.values import (
     JsonObject,
     elements,
     frozen_dataclass,
+    grouped,
     matches_any,
     without,
 )
@@ -170,9 +171,7 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
         old_agents, new_agents = (_agents_of(source) for source in (old_text, text))
         if new_agents[:-1] != old_agents or not old_agents:
             raise ConfigError(f"{path} has agents already", hint=f"Add this one to it:\n{rule}")
-    problem = output.write_file(file, [text])
-    if problem is not None:
-        raise UnavailableError(f"{path} {problem.message}")
+    output.save(file, [text], shown_as=path)
     return path
 
 
@@ -318,8 +317,10 @@ def render_rules(
     lines = [f"# Which agent each evaluation file runs: {page}", "agents:"]
     undecided: list[str] = []
     chosen_uses: list[AgentUse] = []
-    for texts, (uses, keys) in _candidates(settings, unassigned_keys).items():
-        first_use = next(iter(uses), EXAMPLE)
+    uses_by_key = dict(_candidates(settings, unassigned_keys))
+    groups = grouped((tuple(uses), key) for key, uses in uses_by_key.items())
+    for texts, keys in groups.items():
+        first_use = next(iter(uses_by_key[keys[0]].values()), EXAMPLE)
         chosen_uses.append(first_use)
         is_example = any(
             candidates.is_example(str(option)) for option in first_use.options.values()
@@ -336,15 +337,14 @@ def render_rules(
 
 def _candidates(
     settings: Settings, keys: Iterable[str]
-) -> dict[tuple[str, ...], tuple[list[AgentUse], list[str]]]:
-    """The suites without an agent, grouped by candidates: the comments with the candidates for
-    evalgate.yml, the candidates, and the keys of their suites."""
+) -> Iterator[tuple[str, dict[str, AgentUse]]]:
+    """For the key of each suite without an agent, the candidates, by their comments for
+    evalgate.yml, which tell them apart."""
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(tree.agent_files, tree.read_source)
     files = discovery_agents.code_files(settings.root)
     graph = ImportGraph(discovery_agents.reader(settings.root))
     framework_agents = list(candidates.find_frameworks(files, graph))
-    groups: dict[tuple[str, ...], tuple[list[AgentUse], list[str]]] = {}
     for key in keys:
         found_agents = discovery_agents.find_agent(key, folders=folders)
         uses = framework_agents
@@ -353,10 +353,7 @@ def _candidates(
                 AgentUse(driver=agents.DEFAULT, options={"path": path})
                 for path in found_agents.folders
             ]
-        # the text is the comment of a candidate, and tells candidates apart
-        uses_by_text = {f"# or {', '.join(_options(use))}": use for use in uses}
-        groups.setdefault(tuple(uses_by_text), ([*uses_by_text.values()], []))[1].append(key)
-    return groups
+        yield key, {f"# or {', '.join(_options(use))}": use for use in uses}
 
 
 def _options(use: AgentUse) -> list[str]:

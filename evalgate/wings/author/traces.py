@@ -22,8 +22,8 @@ from evalgate.formats.adk_shapes import StepEvent
 from evalgate.formats.base import Format
 from evalgate.formats.json_source import Problems, Spot
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
-from evalgate.model.shapes import to_snake
-from evalgate.values import Json, JsonObject, grouped, member
+from evalgate.model.shapes import to_fields, to_snake
+from evalgate.values import Json, JsonObject, elements, grouped, member
 
 _SESSION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
@@ -205,7 +205,7 @@ def _spans(raw: Json) -> Iterator[Span]:
     for resource in _objects(raw, "resource_spans"):
         for scope in _objects(resource, "scope_spans"):
             for span in _objects(scope, "spans"):
-                fields = _snake_fields(span, "")
+                fields = to_fields(span)
                 yield Span(
                     trace=str(fields.get("trace_id") or ""),
                     id=str(fields.get("span_id") or ""),
@@ -220,10 +220,7 @@ def _spans(raw: Json) -> Iterator[Span]:
 
 
 def _objects(raw: Any, key: str) -> list[JsonObject]:
-    elements = _snake_fields(raw, "").get(key)
-    if isinstance(elements, list):
-        return [element for element in elements if isinstance(element, dict)]
-    return []
+    return [element for element in elements(to_fields(raw), key) if isinstance(element, dict)]
 
 
 def _value(raw: Any, depth: int = 20) -> Any:
@@ -292,7 +289,13 @@ def _walk(span: Span) -> Iterator[Span]:
 
 
 def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
-    model_spans = _model_spans(inner_spans)
+    models = [span for span in inner_spans if span.kind() == "model" and span.answer]
+    nested = set[Span]()
+    for span in models:
+        if span not in nested:  # outer ones come first; each span is looked at once
+            nested.update(inner for child in span.children for inner in _walk(child))
+    # google-adk's span may contain its client's span for the same call
+    model_spans = [span for span in models if span not in nested]
     question = next(filter(None, map(_user_text, [turn_span, *model_spans])), "")
     if not question:
         return None
@@ -304,20 +307,8 @@ def _turn(turn_span: Span, inner_spans: Sequence[Span]) -> Invocation | None:
     steps = _steps(model_spans, turn_span.tools, answer=answer)
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
-    return adk_shapes.turn_of_steps(
-        Content(parts=(Text(text=question),), role="user"), steps, invocation_id=turn_span.id
-    )
-
-
-def _model_spans(inner_spans: Sequence[Span]) -> list[Span]:
-    """The model spans with an answer. If google-adk's span contains its client's span for the same
-    call, the inner one is left out."""
-    models = [span for span in inner_spans if span.kind() == "model" and span.answer]
-    nested = set[Span]()
-    for span in models:
-        if span not in nested:  # outer ones come first; each span is looked at once
-            nested.update(inner for child in span.children for inner in _walk(child))
-    return [span for span in models if span not in nested]
+    user_content = Content.of(question, "user")
+    return adk_shapes.turn_of_steps(user_content, steps, invocation_id=turn_span.id)
 
 
 def _order_tools(span: Span) -> None:
@@ -481,9 +472,7 @@ def _content(raw: Any) -> Content:
 
 def _snake_fields(raw: Any, key: str) -> JsonObject:
     """The fields of an object, in snake_case; any other value as the field `key`."""
-    if not isinstance(raw, dict):
-        return {key: raw}
-    return {to_snake(name): value for name, value in raw.items()}
+    return to_fields(raw) if isinstance(raw, dict) else {key: raw}
 
 
 def _last_text(raw: Any, depth: int = 8) -> str:
@@ -494,7 +483,7 @@ def _last_text(raw: Any, depth: int = 8) -> str:
         return next(
             (text for element in reversed(raw) if (text := _last_text(element, depth - 1))), ""
         )
-    fields = _snake_fields(raw, "")
+    fields = to_fields(raw)
     for key in ("new_message", "messages", "contents", "content", "parts", "text"):
         if key in fields and (text := _last_text(fields[key], depth - 1)):
             return text
@@ -517,12 +506,12 @@ def _parse_json(raw: Any) -> Any:
 
 def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
     """The elements of OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two."""
-    elements: dict[int, JsonObject] = {}
+    numbered: dict[int, JsonObject] = {}
     for name, value in attributes.items():
         number = re.match(r"(\d{1,6})\.", name[len(prefix) :]) if name.startswith(prefix) else None
         if number:
-            elements.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
-    return [elements[index] for index in sorted(elements)]
+            numbered.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
+    return [numbered[index] for index in sorted(numbered)]
 
 
 def _flat_messages(span: Span, side: str) -> list[Content]:

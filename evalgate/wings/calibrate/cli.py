@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.errors import ConfigError, ExitCode, NothingToDo
 from evalgate.gate import prepare
-from evalgate.model import Calibration
+from evalgate.model.run import total_of
 from evalgate.results import file, output
 from evalgate.text import plain, words
 from . import (
@@ -73,7 +72,7 @@ def command(labels: str, **values: Any) -> int:
         lines = calibration_labels.draft(stored, most=values["most"], seed=settings.seed)
         if not lines:
             raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-        _write(path, [f"{line}\n" for line in lines])
+        output.save(path, [f"{line}\n" for line in lines], shown_as=str(path))
         click.echo(
             f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
         )
@@ -92,29 +91,13 @@ def command(labels: str, **values: Any) -> int:
     cli.show_problems(answers.problems)
     click.echo(agreement.render(calibration, notes=answers.notes), nl=False)
     if answers.judge_uses:
-        calls = sum(use.calls for use in answers.judge_uses)
-        cached = sum(use.cached for use in answers.judge_uses)
-        costs = [use.cost_usd for use in answers.judge_uses if use.cost_usd is not None]
-        cost = f", ${sum(costs):.4f}" if costs else ""
-        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
-    _write(output_path, [agreement.render_file(calibration)])
+        total = total_of(answers.judge_uses)
+        calls = words.counted(total.calls, "judge call")
+        cost = "" if total.cost_usd is None else f", ${total.cost_usd:.4f}"
+        click.echo(f"\n{calls}, {total.cached:,} read from the cache{cost}")
+    output.save(output_path, [agreement.render_file(calibration)], shown_as=str(output_path))
     click.echo(f"wrote {os.path.relpath(output_path)}")
-    return _verdict(calibration, values["fail_under_kappa"])
-
-
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file. Raises UnavailableError."""
-    problem = output.write_file(path, pieces)
-    if problem is not None:
-        raise UnavailableError(f"{path} {problem.message}")
-
-
-def _say(line: str) -> None:
-    click.echo(plain.one_line(line), err=True)
-
-
-def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
-    """Exit code 1 if the kappa of a criterion is unknown or below `min_kappa`."""
+    min_kappa = values["fail_under_kappa"]
     if min_kappa is None:
         return ExitCode.PASS
     low_criteria = [
@@ -135,6 +118,10 @@ def _verdict(calibration: Calibration, min_kappa: float | None) -> int:
             err=True,
         )
     return ExitCode.FAIL if low_criteria else ExitCode.PASS
+
+
+def _say(line: str) -> None:
+    click.echo(plain.one_line(line), err=True)
 
 
 def _path(name: str | None) -> Path | None:

@@ -296,11 +296,8 @@ def _refuse_criterion(name: str) -> NoReturn:
 
 
 def _turn(user: str, answer: str) -> Invocation:
-    question, reply = (
-        Content(parts=(Text(text=text),), role=role)
-        for role, text in (("user", user), ("model", answer))
-    )
-    return Invocation(user_content=question, final_response=reply)
+    question = Content.of(user, "user")
+    return Invocation(user_content=question, final_response=Content.of(answer, "model"))
 
 
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
@@ -414,11 +411,11 @@ class LabelledVerdict:
     """None if the judge could not decide."""
     cluster: str
     """The case, whose labels are not independent."""
-    word: str = ""
+    word: str
     """The judge's label."""
-    message: str = ""
+    message: str
     """The judge's reason, or why it could not decide."""
-    judged_text: str = ""
+    judged_text: str
     """For people."""
 
 
@@ -438,46 +435,38 @@ def find_items(
         try:
             evidence = label.evidence or labelled_evidence(label, stored)
             use = _use_of(label.line, uses.get(label.line.criterion, {}))
-            subject, turn, judge = _label_target(label, use, evidence)
-        except LabelProblem as problem:
-            problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
-            continue
-        spec, verdicts = _spec_of(use)
-        if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
-            use = replace(use, options={**use.options, "rubrics": [rubric]})
-        if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
-            evidence = only_turn(evidence, turn)
-            turn = 1
-        items.append(
-            LabelledItem(
+            spec, verdicts = _spec_of(use)
+            subject = _subject(label, use, evidence)
+            count = len(evidence.actual)
+            turn = label.line.turn
+            if verdicts.is_of_conversation:
+                turn = None
+            elif count == 1:
+                turn = 1
+            elif turn is None or turn > count:
+                message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
+                raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
+            judge = judges.judge_of(use)
+            if judge is None:
+                hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
+                message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
+                raise LabelProblem("label-without-verdict", message, hint)
+            if (
+                verdicts.unit == "rubric"
+                and text_of_rubric(subject, rubrics_of(use, evidence)) is None
+            ):
+                rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
+                use = replace(use, options={**use.options, "rubrics": [rubric]})
+            if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
+                evidence = only_turn(evidence, turn)
+                turn = 1
+            item = LabelledItem(
                 label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject
             )
-        )
+            items.append(item)
+        except LabelProblem as problem:
+            problems.append(errors.error(problem.code, str(problem), label.place, problem.hint))
     return items, problems
-
-
-def _label_target(
-    label: Label, use: CriterionUse, evidence: TrialView
-) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject, the turn (None for a verdict on all turns) and the judge of a label. Raises
-    LabelProblem."""
-    subject = _subject(label, use, evidence)
-    count = len(evidence.actual)
-    turn = label.line.turn
-    if _spec_of(use)[1].is_of_conversation:
-        turn = None
-    elif count == 1:
-        turn = 1
-    elif turn is None or turn > count:
-        message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
-        raise LabelProblem(PLACE_UNKNOWN, message, "Turns count from 1.")
-    judge = judges.judge_of(use)
-    if judge is None:
-        hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
-        message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
-        raise LabelProblem("label-without-verdict", message, hint)
-    return subject, turn, judge
 
 
 def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
@@ -523,7 +512,7 @@ def _use_of(line: LabelLine, uses: Mapping[str, CriterionUse]) -> CriterionUse:
         return uses[line.suite]
     options = {fingerprints.digest(dict(use.options)): use for use in uses.values()}
     if len(options) != 1:
-        hint = f"Name one of {words.listed(f'`{key}`' for key in uses)} as `suite`."
+        hint = f"Name one of {words.listed_names(uses)} as `suite`."
         raise LabelProblem(
             PLACE_UNKNOWN, f"the suites use `{line.criterion}` with different options", hint
         )
@@ -559,9 +548,7 @@ def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
 
 def name_hint(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     """A hint for a name that is not among `names`."""
-    return words.did_you_mean(
-        name, names, fallback=f"There are {words.listed(f'`{candidate}`' for candidate in names)}."
-    )
+    return words.did_you_mean(name, names, fallback=f"There are {words.listed_names(names)}.")
 
 
 def rubrics_of(use: CriterionUse, evidence: TrialView) -> tuple[Rubric, ...]:

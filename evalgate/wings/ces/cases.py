@@ -8,6 +8,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import filterfalse
+from posixpath import basename
 
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
@@ -36,10 +37,18 @@ from evalgate.model import (
 from evalgate.model.json_match import MISSING
 from evalgate.simulation import user
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, grouped, present, without
+from evalgate.values import Json, JsonObject, digest_of, grouped, with_keys, without
+from evalgate.worker.pipe import present
 from . import compare, cxas, outcomes, read, shapes
 from .cxas import TRANSFER, Simulation, ToolTest
-from .outcomes import Plan, expectations_of
+from .outcomes import (
+    EXPECTATIONS,
+    PLATFORM,
+    RUBRICS,
+    SIMILARITY,
+    Plan,
+    expectations_of,
+)
 from .read import AppEvaluation, Kind, Library, Resource
 from .shapes import (
     AgentTransfer,
@@ -147,7 +156,7 @@ class _App:
         for resource in (resource for reading in readings for resource in reading.resources):
             match resource.message:
                 case EvaluationExpectation(llm_criteria=criteria, display_name=title) if criteria:
-                    names = (resource.id, resource.title, title.rpartition("/")[2])
+                    names = (resource.id, resource.title, basename(title))
                     self._prompts |= dict.fromkeys(names, criteria.prompt)
                 case EvaluationPersona() as persona:
                     self._personas.append(persona)
@@ -168,12 +177,12 @@ class _App:
         # the platform's results decide nothing
         bare = Evaluation.model_validate(shapes.content_of(message))
         inputs = bare.golden or bare.scenario or Scenario()
-        names = [name.rpartition("/")[2] for name in inputs.evaluation_expectations]
+        names = [basename(name) for name in inputs.evaluation_expectations]
         plan = Plan(
             evaluation=bare,
             thresholds=self._thresholds,
             config=self._settings.metrics_config or shapes.EvaluationMetricsConfig(),
-            prompts={name: self._prompts[name] for name in names if name in self._prompts},
+            prompts=with_keys(self._prompts, names),
             goals=goals,
         )
         return Case(
@@ -282,7 +291,7 @@ def _expected_parts(
             parts = [part for chunk in chunks for part in _plain(chunk)]
             return parts if parts or not chunks else None
         case AgentTransfer(target_agent=target):
-            return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
+            return [AdkCall(name=TRANSFER, args={"agent_name": basename(target)})]
         case ToolCall() as call:
             name = outcomes.names_of(call)[0]
             # the name alone means a transfer
@@ -352,7 +361,7 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
         if step.user_input is not None and step.user_input.variables:
             state |= step.user_input.variables
         if step.agent_transfer is not None:
-            agent = step.agent_transfer.target_agent.rpartition("/")[2]
+            agent = basename(step.agent_transfer.target_agent)
     expected = expectations_of(turn).values()
     mocks = [
         expectation.mock_tool_response
@@ -362,13 +371,11 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
     mocked = {name for mock in mocks for name in outcomes.names_of(mock)}
     replies = list(mocks)
     if is_stable or fakes:
-        responses = [
+        replies += [
             expectation.tool_response
             for expectation in expected
             if expectation.tool_response is not None
-        ]
-        replies += [
-            response for response in responses if mocked.isdisjoint(outcomes.names_of(response))
+            and mocked.isdisjoint(outcomes.names_of(expectation.tool_response))
         ]
     args = {
         expectation.tool_call.id: expectation.tool_call.args
@@ -414,9 +421,9 @@ def _answer(response: ToolResponse) -> JsonObject:
 
 def _criteria(plan: Plan) -> Iterator[str]:
     scenario = plan.evaluation.scenario
-    yield outcomes.PLATFORM
+    yield PLATFORM
     if scenario is None:
-        yield outcomes.EXPECTATIONS  # at least: no unexpected answer or call
+        yield EXPECTATIONS  # at least: no unexpected answer or call
         compares_calls = plan.compares_tools(of_step=True)
         for expectation in _expectations(plan.turns):
             call = plan.expected_call(expectation)
@@ -424,19 +431,19 @@ def _criteria(plan: Plan) -> Iterator[str]:
                 compares_calls and call is not None and call.may_need_judge
             )
             if is_judged and not expectation.skip_evaluation:
-                yield outcomes.SIMILARITY
+                yield SIMILARITY
     else:
         expected = scenario.scenario_expectations
         says = any(outcomes.text_of(expectation.agent_response) for expectation in expected)
         calls = list(filter(None, map(plan.expected_call, expected)))
         if plan.compares_scenario and calls:
-            yield outcomes.EXPECTATIONS
+            yield EXPECTATIONS
         if plan.compares_scenario and (says or any(call.may_need_judge for call in calls)):
-            yield outcomes.SIMILARITY
+            yield SIMILARITY
         if plan.judges_goal:
             yield outcomes.GOAL
         if scenario.rubrics:
-            yield outcomes.RUBRICS
+            yield RUBRICS
     if any(map(plan.judges_hallucination, plan.turns if scenario is None else (None,))):
         yield outcomes.HALLUCINATION
     if plan.conversation_expectations:
@@ -538,13 +545,13 @@ class CesLibrary(Library, FormatFiles):
         is_led = agents.is_led(agent)
         uses = [
             CriterionUse(name=name, threshold=None, informational=True)
-            if is_led or name == outcomes.RUBRICS
+            if is_led or name == RUBRICS
             else CriterionUse(name=name, threshold=1.0)
             for name in outcomes.CRITERIA
             if name in used_names
         ]
         if is_led:
-            return [CriterionUse(name=outcomes.PLATFORM, threshold=1.0), *uses]
+            return [CriterionUse(name=PLATFORM, threshold=1.0), *uses]
         if any(case.scenario is not None for case in listed):
             uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
         return uses

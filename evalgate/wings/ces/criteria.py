@@ -30,6 +30,14 @@ from evalgate.model import (
 from evalgate.values import Sentence
 from . import outcomes
 from .outcomes import (
+    EXPECTATIONS,
+    GOAL,
+    GOALS,
+    HALLUCINATION,
+    NAMED,
+    RUBRICS,
+    SIMILARITY,
+    UNKNOWN,
     Check,
     Judge,
     JudgeQuestion,
@@ -77,9 +85,7 @@ def stored_verdicts(grades: Mapping[str, Grade]) -> Judge:
             name: [
                 finding
                 for finding in grade.findings
-                if name in (outcomes.NAMED, outcomes.RUBRICS)
-                or finding.opinions
-                or finding.label in _SCORES
+                if name in (NAMED, RUBRICS) or finding.opinions or finding.label in _SCORES
             ]
             for name, grade in grades.items()
         }
@@ -114,7 +120,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     unready = unready_reason(evidence)
     if unready is not None:
         return unready
-    return _grade_checks(evidence, outcomes.EXPECTATIONS, ())
+    return _grade_checks(evidence, EXPECTATIONS, ())
 
 
 def _grade_checks(
@@ -144,7 +150,7 @@ def _grade_checks(
         _share(check for check in criterion_checks if check.turn == number)
         for number in range(1, len(evidence.actual) + 1)
     )
-    unknown = next((check for check in criterion_checks if check.outcome is outcomes.UNKNOWN), None)
+    unknown = next((check for check in criterion_checks if check.outcome is UNKNOWN), None)
     failed = any(check.outcome is Outcome.FAIL for check in criterion_checks)
     if unknown is not None and not failed:
         lack = next(filter(None, (lack for _, lack in replies)), None)
@@ -159,14 +165,14 @@ def _grade_checks(
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
         )
-    finding = Finding(text=Sentence("ces_nothing_checked", criterion == outcomes.EXPECTATIONS))
+    finding = Finding(text=Sentence("ces_nothing_checked", criterion == EXPECTATIONS))
     return Score(value=1.0, turns=by_turn, findings=(*findings, finding))
 
 
 def _share(checks: Iterable[Check]) -> float | None:
     """The share of met checks, among those that count; None if none counts or one is unknown."""
     check_outcomes = [check.outcome for check in checks if check.outcome is not Outcome.SKIPPED]
-    if not check_outcomes or outcomes.UNKNOWN in check_outcomes:
+    if not check_outcomes or UNKNOWN in check_outcomes:
         return None
     return check_outcomes.count(Outcome.PASS) / len(check_outcomes)
 
@@ -176,7 +182,7 @@ def _finding(check: Check) -> Finding:
     return Finding(
         text=check.explanation,
         turn=check.turn,
-        label="UNKNOWN" if check.outcome is outcomes.UNKNOWN else check.outcome.name,
+        label="UNKNOWN" if check.outcome is UNKNOWN else check.outcome.name,
         score=float(check.outcome is Outcome.PASS) if is_decided else None,
         subject=check.subject,
     )
@@ -235,7 +241,7 @@ _CLAIMS = {"justified": 1, "not_justified": 0, "no_claim": -1}
 _GOAL_WORDS = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
 _QUESTIONS = {
     QuestionKind.ANSWER: (
-        outcomes.SIMILARITY,
+        SIMILARITY,
         _ANSWERS,
         "How consistent is the text in agent_answer with the text in expected_answer?",
         """\
@@ -249,7 +255,7 @@ and politeness are free; names, values, dates, decisions and questions are not.
 - contradictory: it says the opposite, something else, or nothing of it.""",
     ),
     QuestionKind.SAID: (
-        outcomes.SIMILARITY,
+        SIMILARITY,
         _YES,
         "Does the agent say what is in expected_answer, somewhere in agent_answers?",
         """\
@@ -260,7 +266,7 @@ Form, length and order are free; names, values, dates and decisions are not.
 - no: it does not, or only in part, or it says something else later.""",
     ),
     QuestionKind.ARGUMENT: (
-        outcomes.SIMILARITY,
+        SIMILARITY,
         _YES,
         "Do agent_argument and expected_argument mean the same?",
         """\
@@ -270,7 +276,7 @@ You compare an argument of a tool call that an AI agent made with the one that i
 - no: they would not.""",
     ),
     QuestionKind.HALLUCINATION: (
-        outcomes.HALLUCINATION,
+        HALLUCINATION,
         _CLAIMS,
         "Is what the agent said in the last turn borne out?",
         """\
@@ -282,7 +288,7 @@ variables, tools and what they answered. Use no knowledge of your own, except wh
 - no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
     ),
     QuestionKind.GOAL: (
-        outcomes.GOAL,
+        GOAL,
         _GOAL_WORDS,
         "Did the user get what user_task asks for?",
         """\
@@ -296,8 +302,8 @@ came of it, not how.
 }
 """Of each kind of question: its criterion, the scores of a verdict's words, the task, the rules."""
 _CRITERIA = {
-    QuestionKind.NAMED: outcomes.NAMED,
-    QuestionKind.RUBRIC: outcomes.RUBRICS,
+    QuestionKind.NAMED: NAMED,
+    QuestionKind.RUBRIC: RUBRICS,
     **{kind: criterion for kind, (criterion, *_) in _QUESTIONS.items()},
 }
 _SCORES = {word: score for _, scores, *_ in _QUESTIONS.values() for word, score in scores.items()}
@@ -355,7 +361,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     """The share of the properties that the conversation has, all in one request. A goal counts as
     reached only after the goals before it."""
     plan = plan_of(evidence)
-    if name == outcomes.NAMED:
+    if name == NAMED:
         texts = []
         for expectation in plan.conversation_expectations:
             identifier = expectation.rpartition("/")[2]
@@ -364,7 +370,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
                     Reason.RUBRICS_MISSING, "ces_expectation_missing", repr(identifier)
                 )
             texts.append(plan.prompts[identifier])
-    elif name == outcomes.GOALS:
+    elif name == GOALS:
         texts = list(plan.goals)
     else:
         texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
@@ -374,7 +380,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     grade = rubrics.grade_conversation(
         evidence.actual, conversation_rubrics, rubric_type=name, ask=ask
     )
-    return _in_order(grade) if name == outcomes.GOALS else grade
+    return _in_order(grade) if name == GOALS else grade
 
 
 def _in_order(grade: Grade) -> Grade:
@@ -422,44 +428,44 @@ SPECS = (
         is_beyond_adk=True,
     ),
     CriterionSpec(
-        name=outcomes.EXPECTATIONS,
+        name=EXPECTATIONS,
         summary="share of a CES evaluation's expectations met, of those that need no judge",
         options=NoOptions,
         build=lambda _options, _use, _services: grade_expectations,
         is_beyond_adk=True,
     ),
     _spec(
-        outcomes.SIMILARITY,
+        SIMILARITY,
         "share of a CES evaluation's expected answers and arguments met by meaning, as rated by a judge",
         grade_judged,
         _words({word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()}),
     ),
     _spec(
-        outcomes.HALLUCINATION,
+        HALLUCINATION,
         "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
         grade_judged,
         _words({word: score != 0 for word, score in _CLAIMS.items()}),
     ),
     _spec(
-        outcomes.NAMED,
+        NAMED,
         "share of a CES evaluation's evaluation expectations met, as rated by a judge",
         grade_listed,
         _PROPERTIES,
     ),
     _spec(
-        outcomes.GOAL,
+        GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
         grade_judged,
         _words({word: score == 1 for word, score in _GOAL_WORDS.items()}, whole_conversation=True),
     ),
     _spec(
-        outcomes.GOALS,
+        GOALS,
         "share of a simulation's goals reached in order, as rated by a judge",
         grade_listed,
         _PROPERTIES,
     ),
     _spec(
-        outcomes.RUBRICS,
+        RUBRICS,
         "share of a CES scenario's rubrics met, as rated by a judge; informational",
         grade_listed,
         _PROPERTIES,

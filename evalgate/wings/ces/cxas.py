@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from evalgate.values import JsonObject, digest_of
+from evalgate.values import JsonObject, digest_of, is_list_of
 from .shapes import (
     LOCAL_APP,
     MOST_TURNS,
@@ -73,7 +73,7 @@ def _variables(value: Any) -> Any:
 def _texts(value: Any) -> Any:
     """One text or a list of them."""
     listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+    if not is_list_of(listed, str):
         raise PydanticCustomError("wrong_type", "expected text or a list of texts")
     return tuple(listed)
 

@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from posixpath import basename
 
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -52,7 +53,8 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, elements, present
+from evalgate.values import Json, JsonObject, elements, is_list_of, with_keys
+from evalgate.worker import pipe
 from . import read, shapes
 from .cxas import TRANSFER
 from .live import Live, LiveFailed, address, find_names, mask, move_to_app
@@ -274,7 +276,7 @@ class CesConversation(Turns):
 
     def _invocation(self, user_content: Content, response: Json, timings: Timings) -> Invocation:
         outputs = response.get("outputs")
-        if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
+        if not is_list_of(outputs, dict):
             raise self.failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
         texts = [str(output["text"]) for output in outputs if output.get("text")]
         # the steps of the app
@@ -295,7 +297,7 @@ class CesConversation(Turns):
         events, answer = _events_and_answer((*messages, *call_messages))
         if answer is not None:  # in place of the texts of outputs
             texts = ["".join(part.text for part in answer.parts if isinstance(part, Text))]
-        final_response = Content(parts=(Text(text="\n".join(texts)),), role="model")
+        final_response = Content.of("\n".join(texts), "model")
         has_state = self._has_variables and self._case.ces is not None
         return Invocation(
             user_content=user_content,
@@ -353,9 +355,7 @@ def _parts(chunk: Json) -> Iterator[Part]:
         response, call_id = answer.get("response"), answer.get("id") or None
         yield ToolResponse(name=_display_name(answer), response=response, id=call_id)
     elif transfer := chunk.get("agentTransfer"):
-        target = (
-            transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
-        )
+        target = transfer.get("displayName") or basename(str(transfer.get("targetAgent", "")))
         yield ToolCall(name=TRANSFER, args={"agent_name": target})
     elif chunk.get("payload"):
         yield Attachment(data={"payload": chunk["payload"]})
@@ -365,9 +365,7 @@ def _display_name(tool: Json) -> str:
     """The display name of a tool, else its id."""
     toolset_tool = tool.get("toolsetTool") or {}
     return str(
-        tool.get("displayName")
-        or toolset_tool.get("toolId")
-        or str(tool.get("tool", "")).rpartition("/")[2]
+        tool.get("displayName") or toolset_tool.get("toolId") or basename(str(tool.get("tool", "")))
     )
 
 
@@ -386,7 +384,7 @@ def _chunks(content: Content, app: str) -> Iterator[JsonObject]:
                     else ("toolResponse", "response", part.response)
                 )
                 tool = {"tool": tool_name(part.name, app), name: dict(fields or {})}
-                yield {key: {**tool, **({"id": part.id} if part.id else {})}}
+                yield {key: {**tool, **pipe.present(id=part.id)}}
             case Attachment(data=data):
                 inline = data.get("inline_data") or data.get("inlineData") or {}
                 mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
@@ -488,10 +486,7 @@ class AppEvaluations:
         )
         message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
         stored = {} if message is None else shapes.content_of(message)
-        old, new = (
-            {key: side[key] for key in _OUTCOME_FIELDS if key in side}
-            for side in (stored, expected)
-        )
+        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (stored, expected))
         paths = mask(old, new, Evaluation)
         if plan.goals:
             raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
@@ -621,17 +616,17 @@ class CesAgent(Agent):
         """A separate session for each trial. Raises AgentFailed."""
         with closing(self._started().another()) as live_app:
             agent = self._options.entry_agent
-            config = {
-                "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
-                "deployment": self._deployment,
-                "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
-                "useToolFakes": self._options.tool_fakes,
-            }
-            yield CesConversation(live_app, present(**config), self._setting, case)
+            config = pipe.present(
+                session=f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
+                deployment=self._deployment,
+                entryAgent=agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
+                useToolFakes=self._options.tool_fakes,
+            )
+            yield CesConversation(live_app, config, self._setting, case)
 
     def about(self) -> Mapping[str, str]:
         """The app and its version."""
-        version = {"version": self._options.version} if self._options.version else {}
+        version = pipe.present(version=self._options.version)
         return {"app": self._options.app, **version} if self._live is not None else {}
 
     def close(self) -> None:
@@ -691,15 +686,12 @@ class CesAgent(Agent):
         else:
             live_app.get(self._app)
         version = self._options.version
-        request = {
-            "appVersion": f"{self._app}/versions/{version}" if version else None,
-            "config": {"toolCallBehaviour": "FAKE"} if self._options.tool_fakes else None,
-        }
-        self._evaluations = AppEvaluations(
-            self._app,
-            present(**request),
-            is_ours=bool(self._options.path),
+        request = pipe.present(
+            appVersion=f"{self._app}/versions/{version}" if version else None,
+            config={"toolCallBehaviour": "FAKE"} if self._options.tool_fakes else None,
         )
+        is_ours = bool(self._options.path)
+        self._evaluations = AppEvaluations(self._app, request, is_ours=is_ours)
         return live_app
 
     def _import(self, live: Live, folder: Path, app_id: str) -> None:

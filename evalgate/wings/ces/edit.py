@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, without
+from evalgate.values import Json, JsonObject, is_list_of, member, without
 from . import compare, shapes
 from .shapes import Handling, Proto
 
@@ -86,9 +86,7 @@ def paths_of(mask: Any) -> list[str]:
     if isinstance(mask, dict) and mask.keys() <= {"paths"}:
         mask = mask.get("paths")
     path_list = mask.split(",") if isinstance(mask, str) else mask
-    if path_list is not None and not (
-        isinstance(path_list, list) and all(isinstance(path, str) for path in path_list)
-    ):
+    if path_list is not None and not is_list_of(path_list, str):
         message = "expected text with commas, a list of texts, or {paths: [...]}"
         raise refusal(("updateMask", message))
     return [path.strip() for path in path_list or () if path.strip()]
@@ -133,7 +131,7 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
     for path in mask:
         value: Any = body
         for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            value = member(value, str(key))
         _put(resource, list(path), value, shape)
     return resource
 
@@ -163,7 +161,7 @@ class _Node:
     start: int
     end: int
     kind: str  # dict, list, or another type
-    at: int = 0
+    at: int
     is_block: bool = False
     members: list[tuple[str, _Node]] = dataclasses.field(default_factory=list)
 
@@ -345,8 +343,7 @@ class _FileEditor:
         if not self._is_json and isinstance(value, str):
             scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
             return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)
-        is_spread = self._is_json and "\n" in self._text.strip()
-        return self._flow(value, lead if is_spread else None)
+        return self._flow(value, lead if "\n" in self._text.strip() else None)
 
     def _flow(self, value: Any, indent: str | None) -> str:
         """JSON, on several lines if the file has several; `indent` is that of the line in which it

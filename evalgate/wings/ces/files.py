@@ -15,7 +15,17 @@ from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, UnavailableError, errors_in
 from evalgate.results import kept, output
 from evalgate.text import plain, words
-from evalgate.values import Environ, Json, JsonObject, digest_of, frozen_dataclass, without
+from evalgate.values import (
+    Environ,
+    Json,
+    JsonObject,
+    digest_of,
+    frozen_dataclass,
+    json_text,
+    only,
+    with_keys,
+    without,
+)
 from . import compare, edit, live, read, shapes
 from .compare import FieldChange
 from .edit import Refused
@@ -397,8 +407,8 @@ class AppFiles:
                     "app.json says nothing of evaluations: add `evaluationSettings: {}`",
                 )
             first = ("name", "displayName", "etag", "description", "tags")
-            ordered = {key: new[key] for key in first if key in new} | dict(sorted(new.items()))
-            self._files.save(file, json.dumps(ordered, indent=2, ensure_ascii=False) + "\n")
+            ordered = with_keys(new, first) | dict(sorted(new.items()))
+            self._files.save(file, json_text(ordered))
         elif not in_file.path:
             self._edit_file(in_file, new)
         elif content != in_file.content:
@@ -440,7 +450,7 @@ class AppFiles:
                 f"{words.listed(lost_fields)}, which evalgate does not know, would be lost",
             )
         tops = {path.partition(".")[0] for path in paths}
-        body = {key: value for key, value in content.items() if key in tops}
+        body = only(content, tops)
         return self._live.update({**body, "name": in_app.name, "etag": etag}, mask=",".join(paths))
 
     def _edit_file(self, in_file: Version, new: Json, *, is_renamed: bool = False) -> None:
@@ -473,7 +483,7 @@ def _read(raw: Json, kind: Kind) -> Version:
     unknown: list[str] = []
     # the other fields of an app are not ours
     fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
-    content = {key: value for key, value in raw.items() if key in fields}
+    content = only(raw, fields)
     message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)

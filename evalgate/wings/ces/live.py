@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from evalgate.system import http
 from evalgate.system.http import Exchange, ExchangeFailed, GoogleToken, NoToken
-from evalgate.values import Environ, Json, JsonObject, member
+from evalgate.values import Environ, Json, JsonObject, is_list_of, member
 from . import shapes
 from .read import APP_NAME
 from .shapes import Proto
@@ -104,9 +104,7 @@ class Live:
         while True:
             page = self.call("GET", f"{parent}/{collection}", query=query)
             resources = page.get(key or collection, [])
-            if not isinstance(resources, list) or not all(
-                isinstance(resource, dict) for resource in resources
-            ):
+            if not is_list_of(resources, dict):
                 raise LiveFailed("UNKNOWN", f"no list of {key or collection} in the answer")
             yield from resources
             if not page.get("nextPageToken"):

@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from posixpath import basename
 from typing import Any, TypeAlias
 
 from pydantic import Field
@@ -432,9 +433,9 @@ def names_of(tool: ToolCall | ToolResponse) -> tuple[str, ...]:
     for a tool of a toolset the name with the toolset before it."""
     aliases = {tool.display_name} - {""}
     if tool.toolset_tool is None:
-        name = (tool.tool or "").rpartition("/")[2]
+        name = basename(tool.tool or "")
     else:
-        toolset = tool.toolset_tool.toolset.rpartition("/")[2]
+        toolset = basename(tool.toolset_tool.toolset)
         name = tool.toolset_tool.tool_id
         if not name:
             return tuple(sorted({*aliases, toolset}))
@@ -814,7 +815,7 @@ def _agent_names(transfer: AgentTransfer | None) -> frozenset[str]:
     """The names under which an agent may know the target of a transfer."""
     if transfer is None:
         return frozenset()
-    return frozenset({transfer.target_agent.rpartition("/")[2], transfer.display_name} - {""})
+    return frozenset({basename(transfer.target_agent), transfer.display_name} - {""})
 
 
 SKIPPED: Json = {"outcome": Outcome.SKIPPED}
@@ -906,7 +907,7 @@ def _expectation_results(plan: Plan, judge: Judge) -> tuple[EvaluationExpectatio
     return tuple(
         EvaluationExpectationResult(
             evaluation_expectation=name,
-            prompt=plan.prompts.get(name.rpartition("/")[2], ""),
+            prompt=plan.prompts.get(basename(name), ""),
             outcome=verdict.outcome(YES),
             explanation=verdict.explanation,
         )
@@ -1138,7 +1139,7 @@ def _summary(action: object) -> str:
         case Message():
             return repr(text_of(action)[:200])
         case AgentTransfer(target_agent=agent):
-            return agent.rpartition("/")[2]
+            return basename(agent)
         case Mapping():
             return ", ".join(action)
     return ""

@@ -24,7 +24,7 @@ from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
-from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member
+from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member, only
 from . import cxas, shapes
 from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTests
 from .shapes import (
@@ -140,7 +140,7 @@ class Resource:
     def id(self) -> str:
         """The last part of its name; without a name, an id from its title."""
         if self.kind in RESOURCES and self.name:
-            return self.name.rpartition("/")[2]
+            return basename(self.name)
         return self.title if self.path else file_name(self.title)
 
     @property
@@ -262,7 +262,7 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if not isinstance(raw, dict) and not (raw is None and spot.is_broken):
         description = "an empty file" if raw is None else described(raw)
         spot.error("wrong-type", f"expected an object, found {description}")
-    if spot.is_broken or not isinstance(raw, dict):
+    if spot.is_broken:
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(problems)
     app = None
@@ -342,9 +342,7 @@ class _Reader:
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
-        app: AppEvaluation | None = self.message(
-            AppEvaluation, {key: value for key, value in raw.items() if key in fields}, ()
-        )
+        app: AppEvaluation | None = self.message(AppEvaluation, only(raw, fields), ())
         for number, persona in enumerate(app.evaluation_personas if app else ()):
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return app
@@ -466,14 +464,12 @@ class _Reader:
             keys = [fields[name].key for name in group]
             present_keys = [key for key in keys if key in content]
             if len(present_keys) > 1:
-                message = (
-                    f"only one of {words.listed([f'`{key}`' for key in present_keys])} may be given"
-                )
+                message = f"only one of {words.listed_names(present_keys)} may be given"
                 spot.at(present_keys[1]).error("ces-oneof", message)
             elif not (
                 present_keys or self._is_partial or issubclass(shape, shapes.Result | cxas.Cxas)
             ):
-                message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
+                message = f"one of {words.listed_names(keys)} is missing"
                 spot.error("ces-oneof", message)
         for name in shape.required if not self._is_partial else ():
             key = fields[name].key
@@ -505,11 +501,11 @@ def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         code = "wrong-type" if kind == "wrong_type" else "wrong-value"
         message = finding["msg"]
-        if kind in _EXPECTED:
+        if kind == "too_long":
+            message = f"at most {context.get('max_length')} are allowed"
+        elif kind in _EXPECTED:
             code = "wrong-type"
             message = f"expected {_EXPECTED[kind]}"
-        elif kind == "too_long":
-            message = f"at most {context.get('max_length')} are allowed"
         elif kind.startswith(("less_than", "greater_than")):
             message = message.replace("Input should be", "must be")
         suffix = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
@@ -562,7 +558,7 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
             continue
         match = value["$matchType"]
         if match not in MATCH_TYPES:
-            message = f"expected one of {words.listed([f'`{mode}`' for mode in MATCH_TYPES])}, found {described(match)}"
+            message = f"expected one of {words.listed_names(MATCH_TYPES)}, found {described(match)}"
             hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
             spot.at(name, "$matchType").error("ces-match-type", message, hint)
         elif match != "ignore" and "$originalValue" not in value:
@@ -576,14 +572,7 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
                 place.warning("ces-match-type", "not a regular expression")
 
 
-_EXPECTED = {
-    "string_type": "text",
-    "bool_type": "true or false",
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-}
+_EXPECTED = {**json_source.EXPECTED, "tuple_type": "a list"}
 
 
 # --- a repository's resources ---------------------------------------------------------------------
@@ -594,8 +583,8 @@ class Library:
     """The CES resources of a repository, by file, and all problems of their files. `beside`: files
     that were not selected and apply to those that were."""
 
-    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    readings: Mapping[str, Reading]
+    problems: tuple[Problem, ...]
     beside: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
 
     @property
@@ -688,7 +677,7 @@ def _references(resources: list[Resource]) -> Iterator[Problem]:
         kind, names, _ = references_of(message)
         for name in names if resource.kind in RESOURCES else ():  # goldens for cxas have no names
             known_names = names_by_kind.get(kind, set())
-            last_part = name.rpartition("/")[2]
+            last_part = basename(name)
             if last_part in known_names:
                 continue
             hint = words.suggest(last_part[:100], known_names)

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from posixpath import basename
 from typing import Any, TypeAlias
 
 import filelock
@@ -24,7 +25,7 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass
+from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, json_text
 from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
@@ -113,7 +114,7 @@ class Resources:
                 raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
-            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            text = json_text(content)
             self.save(file, text)
         return Done(resource=self.view(_parsed(text, file, kind)))
 
@@ -243,9 +244,9 @@ class Resources:
         }
         return [
             by_name.get(name)
-            or by_name.get(name.rpartition("/")[2])
+            or by_name.get(basename(name))
             or f"no {kind} {name[-200:]!r}"
-            + words.suggest(name.rpartition("/")[2][:100], by_name, prefix="; ")
+            + words.suggest(basename(name)[:100], by_name, prefix="; ")
             for name in names
         ]
 
@@ -292,11 +293,8 @@ class Resources:
         message = _message_of(dict(content), kind)
         title = content.get("displayName")
         for resource in library.of(kind):
-            if (
-                resource is not besides
-                and (besides is None or resource.file != besides.file)
-                and resource.title == title
-            ):
+            is_other = besides is None or resource.file != besides.file
+            if is_other and resource.title == title:
                 raise Refused(
                     "ALREADY_EXISTS",
                     f"the displayName {title!r} is used by {self.name_of(resource)}",

@@ -6,7 +6,6 @@ Unknown values are omitted: a run without a status is ERROR, and no mean include
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from collections import Counter
@@ -27,7 +26,7 @@ from evalgate.model import (
 )
 from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
-from evalgate.values import JsonObject, frozen_dataclass, grouped
+from evalgate.values import JsonObject, frozen_dataclass, grouped, json_text
 from . import criteria, outcomes
 from .cxas import TRANSFER
 from .outcomes import Check, Plan, tool_name
@@ -354,7 +353,7 @@ def render(report: Report) -> str:
         name: version_metrics(grouped(by_version)).json()
         for name, by_version in grouped(pairs).items()
     }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return json_text(document, indent=1)
 
 
 def _run_of_app(run: Run, side: str, app: str) -> EvaluationRun:

@@ -30,7 +30,7 @@ from evalgate.model import (
     not_evaluated,
     turns,
 )
-from evalgate.values import Sentence, member
+from evalgate.values import JsonObject, Sentence, member
 from . import datasets, service
 from .eval_config import PLACEHOLDER, PROMPT_METRIC, SERVICE_METRIC, UNMEASURED
 
@@ -222,7 +222,7 @@ class ServiceOptions(VertexOptions):
     """The service's name of the metric, and its parameters."""
 
     metric: str = "general_quality_v1"
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: JsonObject = Field(default_factory=dict)
 
 
 def grade_prompt(view: TrialView, *, ask: Inquiry) -> Grade:

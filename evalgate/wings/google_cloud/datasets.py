@@ -24,6 +24,7 @@ from evalgate.model import (
     Text,
     ToolCall,
     TrialView,
+    events_of,
 )
 from evalgate.model.shapes import to_fields, to_snake
 from evalgate.values import JsonObject, elements, member, without
@@ -205,8 +206,7 @@ def _expected_steps(fields: JsonObject, spot: Spot) -> tuple[Event, ...] | None:
             return None
         calls.append(ToolCall(**call))
     del fields[key]
-    content = Content(role="model", parts=tuple(calls))
-    return (Event(author="agent", content=content),) if calls else ()
+    return events_of(calls)
 
 
 def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:
@@ -312,7 +312,7 @@ def response_of(turn: Invocation) -> Content | None:
         parts = content.parts if content is not None else ()
         text = "".join(part.text for part in parts if isinstance(part, Text))
         if content is not None and text:
-            return Content(role=content.role or "model", parts=(Text(text=text),))
+            return Content.of(text, content.role or "model")
     return None
 
 

@@ -9,7 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from posixpath import dirname, isabs, join, normpath
+from posixpath import basename, dirname, isabs, join, normpath
 from typing import Any
 
 from evalgate.errors import Problem
@@ -18,7 +18,7 @@ from evalgate.formats.json_source import Problems, Spot, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
-from evalgate.values import JsonObject, frozen_dataclass, without
+from evalgate.values import JsonObject, frozen_dataclass, is_list_of, without
 
 _LONGEST = 1_000_000  # characters
 _VERSION = re.compile(r"_v\d+$")
@@ -126,7 +126,7 @@ _POOLS = ("custom_metrics", "metrics", "criteria")
 def _holds_metrics(raw: Any) -> bool:
     """True for a list of objects or a mapping of names to objects."""
     entries = list(raw.values()) if isinstance(raw, dict) else raw
-    return bool(entries) and isinstance(entries, list) and all(isinstance(e, dict) for e in entries)
+    return bool(entries) and is_list_of(entries, dict)
 
 
 _YAML_HINT = "indent the keys of one metric alike, and a block after `|` deeper than its key"
@@ -141,12 +141,11 @@ def _pool(raw: Any, spot: Spot) -> dict[str, tuple[Spot, JsonObject]]:
     pool: dict[str, tuple[Spot, JsonObject]] = {}
     metrics = enumerate(raw) if isinstance(raw, list) else raw.items() if is_mapping else ()
     for step, metric in metrics:
-        name = step if is_mapping else None
-        if isinstance(metric, dict):
-            name = metric.get("name") or metric.get("id") or name
         if not isinstance(metric, dict):
             spot.at(step).wrong_type("an object with a `name`", metric)
-        elif not isinstance(name, str) or not name.strip():
+            continue
+        name = metric.get("name") or metric.get("id") or step  # of a mapping, a name
+        if not isinstance(name, str) or not name.strip():
             hint = "write `- name: my_metric`, and the same name in `metrics_to_run`"
             spot.at(step).error("missing-key", "the metric has no `name`", hint)
         else:
@@ -193,7 +192,7 @@ class _Metric:
         if not is_text:
             spot.wrong_type("a text", body)
         if len(bodies) > 1:
-            keys = words.listed(f"`{key}`" for key in bodies)
+            keys = words.listed_names(bodies)
             message = f"`{self.name}` has {keys}; one is expected"
             self.spot.error("wrong-value", message, "keep one of them")
         if self._report_misspelled() or len(bodies) > 1 or not is_text:
@@ -274,7 +273,7 @@ class _Metric:
         known = [*self.pool_names, *SAME_AS_ADK, *OF_SERVICE]
         reason = "is neither in `custom_metrics` nor a metric that can be measured here"
         if self.name in self.pool_names:
-            reason = f"has no {words.listed(f'`{key}`' for key in _SOURCE_KEYS[:3])}"
+            reason = f"has no {words.listed_names(_SOURCE_KEYS[:3])}"
         hint = words.did_you_mean(
             base, known, fallback=f"known metrics: {', '.join(sorted(known))}"
         )
@@ -371,5 +370,5 @@ def _judge_of(metric: JsonObject) -> JsonObject:
     model = metric.get("judge_model")
     judge: JsonObject = {"num_samples": samples if isinstance(samples, int) and samples > 0 else 1}
     if isinstance(model, str) and model.strip():
-        judge["judge_model"] = model.rpartition("/")[2]
+        judge["judge_model"] = basename(model)
     return {"judge_model_options": judge}

@@ -74,7 +74,7 @@ def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 def conversation(invocations: Sequence[Invocation]) -> Json:
     """A whole conversation in the service's format: agents, and events by turn. Only tools that are
     objects are included."""
-    agents: dict[str, Any] = {}
+    agents: JsonObject = {}
     for agent in (agent for invocation in invocations for agent in invocation.agents):
         tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
         agents.setdefault(

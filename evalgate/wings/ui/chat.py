@@ -33,7 +33,7 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.system import redact
-from evalgate.values import Json, JsonObject, mapped_texts
+from evalgate.values import Json, JsonObject, elements, mapped_texts
 
 CASE = "chat"
 LIVE_TEXT = 20_000
@@ -150,8 +150,7 @@ class Chat:
         """The calls of the last turn that a person has to answer."""
         trace = self.traces[-1] if self.traces else []
         # the agent's process may send anything
-        listed = (entry.get("long_running_tool_ids") for entry in trace)
-        ids = [name for names in listed if isinstance(names, list) for name in names]
+        ids = [name for entry in trace for name in elements(entry, "long_running_tool_ids")]
         turn = self.turns[-1] if self.turns and not self.is_over else None
         return [call for call in turn.tool_calls if call.id in ids] if turn else []
 

@@ -29,8 +29,6 @@ from evalgate.model import (
     Attachment,
     Case,
     CaseKey,
-    Content,
-    Event,
     Part,
     Rubric,
     Text,
@@ -38,6 +36,7 @@ from evalgate.model import (
     ToolResponse,
     Transcript,
     call_diff,
+    events_of,
 )
 from evalgate.reports import html_report, turns
 from evalgate.results import kept
@@ -315,16 +314,14 @@ class Workspace:
 
             def change_text(text: str) -> str:
                 for turn in sorted({*answers, *calls}):
-                    parts = tuple(new_calls.get(turn, ()))
-                    content = Content(parts=parts, role="model")
-                    steps = [Event(author="agent", content=content)] if parts else []
+                    steps = events_of(new_calls.get(turn, ())) if turn in calls else None
                     text = expectations.change(
                         text,
                         file=suite,
                         case_id=case,
                         turn=turn,
                         answer=answers.get(turn),
-                        steps=steps if turn in calls else None,
+                        steps=steps,
                     )
                 if new_rubrics is None:
                     return text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from evalgate.worker import pipe
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
@@ -41,13 +40,10 @@ class Session(FrameworkSession):
             )
         return response.text if response.value is None else response.value
 
-    async def end(self) -> Message:
+    def final_state(self) -> Any:
         """The session's state, without the conversation."""
         items = self._session.state.items()
-        history = ("messages", "in_memory")
-        return {
-            "state": {name: pipe.to_json(value) for name, value in items if name not in history}
-        }
+        return {name: value for name, value in items if name not in ("messages", "in_memory")}
 
 
 async def _ask_model(

@@ -96,8 +96,11 @@ class FrameworkSession(ABC):
 
     async def end(self) -> Message:
         """See server.Session."""
-        state = self.context if isinstance(self.context, dict) else self.state
-        return {"state": pipe.to_json(state)}
+        return {"state": pipe.to_json(self.final_state())}
+
+    def final_state(self) -> Any:
+        """The state at the end of the conversation."""
+        return self.context if isinstance(self.context, dict) else self.state
 
     # --- what happens in a turn ---
 
@@ -116,7 +119,7 @@ class FrameworkSession(ABC):
             self._instructions.setdefault(author, text)
 
     def record_answer(
-        self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = ()
+        self, key: Any, text: str, usage: Message | None, *, model: Any, calls: Any
     ) -> None:
         """Note a model's answer. It is reported with its first tool call, or as the turn's answer,
         or alone."""

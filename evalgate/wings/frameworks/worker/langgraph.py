@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, get_args
 
-from evalgate.worker import pipe
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
@@ -108,13 +107,9 @@ class Session(FrameworkSession):
         }
         return [name for name in INPUTS if str in (kinds.get(name), *get_args(kinds.get(name)))]
 
-    async def end(self) -> Message:
+    def final_state(self) -> Any:
         """The graph's state without its messages."""
-        return {
-            "state": {
-                key: pipe.to_json(value) for key, value in self._values.items() if key != "messages"
-            }
-        }
+        return {key: value for key, value in self._values.items() if key != "messages"}
 
     def call_report(self, tool: Any) -> Message:
         """The report of a running call. It has the model's arguments, without the graph's own."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
-from evalgate.worker import pipe
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
@@ -48,9 +47,9 @@ class Session(FrameworkSession):
             )
         return getattr(answer, "output", answer) if type(answer).__name__ == "RunResult" else answer
 
-    async def end(self) -> Message:
+    def final_state(self) -> Any:
         """The agent's own state."""
-        return {"state": pipe.to_json(dict(self.agent.state))}
+        return dict(self.agent.state)
 
     def _wrap_tools(self, executor: Any) -> None:
         """Set the session in each tool call: code runs in a thread without it."""

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from functools import partial, wraps
 from typing import Any
 
-from evalgate.worker import pipe
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
@@ -28,9 +27,9 @@ class Session(FrameworkSession):
         structured = getattr(result, "structured_output", None)
         return _text(result.message) if structured is None else structured
 
-    async def end(self) -> Message:
+    def final_state(self) -> Any:
         """The agent's state."""
-        return {"state": pipe.to_json(self.agent.state.get())}
+        return self.agent.state.get()
 
 
 def _text(message: Any) -> str:
