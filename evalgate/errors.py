@@ -26,13 +26,19 @@ class ExitCode(enum.IntEnum):
     """The exit code of the process."""
 
     PASS = 0
-    FAIL = 1  # the gate blocks
-    CONFIG = 2  # inputs or files cannot be read
-    # a service could not be reached, or the policy blocks on inconclusive / not measured
+    """The gate does not block."""
+    FAIL = 1
+    """The gate blocks."""
+    CONFIG = 2
+    """Inputs or files cannot be read."""
     NOT_MEASURED = 3
-    NOTHING_TO_DO = 4  # nothing matched, which is never a pass
-    BUG = 70  # an internal error (EX_SOFTWARE)
-    INTERRUPTED = 130  # Ctrl-C; partial results are on disk
+    """A service could not be reached, or the policy blocks on inconclusive / not measured."""
+    NOTHING_TO_DO = 4
+    """Nothing matched, which is never a pass."""
+    BUG = 70
+    """An internal error (EX_SOFTWARE)."""
+    INTERRUPTED = 130
+    """Ctrl-C; partial results are on disk."""
 
 
 def shortage(error: Exception) -> str:
@@ -61,6 +67,7 @@ class Place:
     """The path of a value within its document, such as `$.suites[0].match`."""
 
     def __str__(self) -> str:
+        """`FILE:LINE:COLUMN (JSON_PATH)`, as far as they are known."""
         text = self.file
         if self.line is not None:
             text += f":{self.line}"
@@ -87,6 +94,7 @@ class Problem:
     """A stable kebab-case name (`unknown-criterion`), documented in docs/validate.md."""
     message: Wording
     place: Place | None = None
+    """None if the finding is about no file."""
     hint: Wording = ""
     """What to do, in as many lines as it takes."""
 
@@ -103,6 +111,7 @@ class Problem:
         return f"{self.place}: {self.message}" if self.place else str(self.message)
 
     def __str__(self) -> str:
+        """A line of a log, with the severity and the code; the hint is below it."""
         prefix = f"{self.place}: " if self.place else ""
         hint = f"\n    {self.hint}" if self.hint else ""
         return f"{prefix}{self.severity.value}: {self.message} [{self.code}]{hint}"
@@ -126,6 +135,7 @@ def once(show: Callable[[Problem], None]) -> Callable[[Iterable[Problem]], None]
     shown_problems = set[Problem]()
 
     def show_new(problems: Iterable[Problem]) -> None:
+        """Show the problems that are new."""
         for problem in problems:
             if problem not in shown_problems:
                 shown_problems.add(problem)
@@ -138,6 +148,7 @@ class EvalgateError(Exception):
     """An error that the user must know; shown once, at the top level."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BUG
+    """Of the process, if the error ends it."""
 
     def __init__(
         self,
@@ -147,10 +158,13 @@ class EvalgateError(Exception):
         hint: str = "",
         problems: Iterable[Problem] = (),
     ) -> None:
+        """`problems`: the findings that are the cause, if there are any."""
         super().__init__(message)
         self.message = message
         self.where = place
+        """None if the error is about no file."""
         self.hint = hint
+        """What to do; "" if the message says it."""
         self.problems = tuple(problems)
 
     @property

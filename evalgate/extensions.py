@@ -16,8 +16,11 @@ from evalgate.errors import ConfigError
 from evalgate.values import frozen_dataclass
 
 OURS = "evalgate_action"
+"""The package of the wings, as a folder of metadata spells it."""
 PREFIX = "evalgate."
+"""The beginning of the groups of entry points that are read."""
 DISTRIBUTION = "evalgate-action"
+"""The name for pip; `evalgate` on PyPI is another project."""
 Row = TypeVar("Row")
 
 
@@ -26,9 +29,12 @@ class EntryPoint:
     """One line of a package's entry points: `name = module:attribute`."""
 
     package: str
+    """In lower case, with underscores."""
     group: str
+    """The table, such as `evalgate.criteria`."""
     name: str
     value: str
+    """The `module:attribute`, without extras."""
 
     def load(self) -> object:
         """The named object. Raises ConfigError if loading fails, or the original error if the
@@ -64,11 +70,13 @@ class Table(Mapping[str, Row]):
     row."""
 
     def __init__(self, group: str, shape: type[Any], core_rows: Iterable[Row] = ()) -> None:
+        """`group`: of the entry points with further rows."""
         self._group = group
         self._shape = shape
         self._core_rows = tuple(core_rows)
 
     def __getitem__(self, name: str) -> Row:
+        """Raises KeyError for an unknown name."""
         return self._rows[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -79,6 +87,7 @@ class Table(Mapping[str, Row]):
 
     @cached_property
     def _rows(self) -> dict[str, Row]:
+        """All rows, in the order of their packages. Raises ConfigError."""
         rows = {_name(row): row for row in self._core_rows}
         for entry in entries():
             if entry.group != self._group:
@@ -94,6 +103,7 @@ class Table(Mapping[str, Row]):
 
 
 def _name(row: object) -> str:
+    """The name of a row; "" if it has none."""
     return str(getattr(row, "name", ""))
 
 
@@ -123,6 +133,7 @@ def entries() -> tuple[EntryPoint, ...]:
 
 
 def _read(package: str, file: str) -> Iterator[EntryPoint]:
+    """The entry points in a file, of groups that are ours; none if it cannot be read."""
     text = ""
     with suppress(OSError), open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - as above
         text = stream.read()
@@ -141,6 +152,7 @@ class Command(NamedTuple):
     """A row of `evalgate.commands`."""
 
     name: str
+    """As it is typed after `evalgate`."""
     about: str
     """Its line in `evalgate --help`."""
     target: str

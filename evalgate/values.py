@@ -75,6 +75,7 @@ def matches_any(name: str, globs: Iterable[str]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
+    """One pattern for all of these globs; without any it matches no name."""
     return re.compile("|".join(map(fnmatch.translate, globs)) or r"\Z.")
 
 
@@ -136,11 +137,13 @@ class Sentence:
     the text, so a sentence equals its text. Facts must not change later."""
 
     def __init__(self, name: str, /, *facts: object) -> None:
+        """`facts`: the arguments of the macro."""
         self.name = name
         self.facts = facts
 
     @functools.cached_property
     def _text(self) -> str:
+        """The words of the macro."""
         # by name: reports are above every room that has something to say
         text: str = _phrase()(self.name, *self.facts)
         return text
@@ -152,19 +155,24 @@ class Sentence:
         return f"Sentence({self.name!r}, {self.facts!r})"
 
     def __bool__(self) -> bool:
+        """False for a sentence whose macro gives no words."""
         return bool(self._text)
 
     def __eq__(self, other: object) -> bool:
+        """Compares texts; another type is not compared."""
         return self._text == str(other) if isinstance(other, str | Sentence) else NotImplemented
 
     def __hash__(self) -> int:
+        """The hash of its text, which it equals."""
         return hash(self._text)
 
     def __contains__(self, part: str) -> bool:
+        """True if the part is in its text."""
         return part in self._text
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, handler: Callable[[Any], Any]) -> Any:
+        """For pydantic it is a text, which `str` writes."""
         return {**handler(str), "serialization": {"type": "to-string"}}
 
 
@@ -181,5 +189,6 @@ def mapped_wording(wording: Any, change: Callable[[str], str]) -> Any:
 
 @functools.cache
 def _phrase() -> Callable[..., str]:
+    """The function of reports, imported by name when the first sentence is read."""
     phrase: Callable[..., str] = pkgutil.resolve_name("evalgate.reports.phrases:phrase")
     return phrase

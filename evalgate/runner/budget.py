@@ -16,6 +16,7 @@ def share_of(limits: AgentBudget, part: PlanPart) -> AgentBudget:
     """The budget of one part, which may be 0. The shares add up to the whole."""
 
     def share(limit: int | None) -> int | None:
+        """The part's share of one limit; the shares of all parts add up to it."""
         return (
             None
             if limit is None
@@ -35,16 +36,26 @@ class Budget:
     not begin; "" if none was."""
 
     def __init__(self, limits: AgentBudget, part: PlanPart | None = None) -> None:
+        """`limits`: of the whole run."""
         self._all_limits = limits
+        """Of all parts, which messages name."""
         self._limits = limits if part is None else share_of(limits, part)
+        """Of this part."""
         self._shard = "" if part is None else str(part)
+        """"" for the whole run."""
         self._is_limited = limits != AgentBudget()
+        """False: costs are not counted."""
         self._lock = threading.Lock()
         self._kept_back = 0
+        """Trials whose cost is reserved."""
         self._calls = 0
+        """Trials that began."""
         self._tokens = 0
+        """Spent by trials that ended."""
         self._usd = 0.0
+        """As the tokens, in dollars, without calls of unknown price."""
         self.unpriced: set[str] = set()
+        """Models whose price is not known."""
         self.missed_tokens = (0, 0)
         """Tokens reported by events and by models, over the trials in which the events report
         fewer."""

@@ -23,6 +23,7 @@ from evalgate.values import Environ, frozen_dataclass, matches_any, without
 from evalgate.worker.inputs import EVERYTHING, NAMES
 
 BYTECODE = (".pyc", "__pycache__")
+"""The ends of paths of bytecode, which Python opens while it imports."""
 UNREPORTED = frozenset({NAMES})
 """The questions of an agent that reported none: all names count."""
 
@@ -93,10 +94,13 @@ class SideInputs:
         return self._environment(agent) == inputs.environment
 
     def _environment(self, agent: str) -> str:
+        """The fingerprint of an agent's environment; the first one that was known stays."""
         inputs = self.inputs_by_agent.get(agent)
         return inputs.environment if inputs is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
+        """The questions about the checkout whose answers are the agent's inputs, as far as it has
+        run."""
         if not agents_module.is_remote(self.uses[agent]):
             questions = self._reported(agent)
             if NAMES not in questions and self.trusts_workers:
@@ -110,6 +114,7 @@ class SideInputs:
         return frozenset({question(GLOB, "\n".join(self.depends_on))})
 
     def _reported(self, agent: str) -> frozenset[str]:
+        """The questions of the agent's own worker."""
         questions = self.agents[agent].inputs()
         return UNREPORTED if questions is None else questions
 

@@ -129,6 +129,7 @@ class Checkout:
     skipped: frozenset[CaseKey] = frozenset()
     """Cases that do not run in it."""
     commit: str = ""
+    """"" if unknown."""
     dirty: bool | None = None
     """True if files differ from the commit; None if unknown."""
     part: PlanPart | None = None
@@ -166,15 +167,20 @@ class Side:
         self.agents = agents
         self.journal = journal
         self.shared = frozenset(shared)
-        self.graded: dict[TrialKey, GradedTrial] = {}  # its own first runs and reruns
-        self.again: frozenset[TrialKey] = frozenset()  # run again, even if the journal has them
+        self.graded: dict[TrialKey, GradedTrial] = {}
+        """Its own first runs and reruns."""
+        self.again: frozenset[TrialKey] = frozenset()
+        """Run again, even if the journal has them."""
         self.fingerprints: dict[CaseKey, str] = {}
+        """Of the contents of cases; added as their trials are served."""
         self.models: set[str] = set()
+        """Names of the models that took part in its trials."""
         self.inputs = inputs
-        # trials of earlier runs, each with the start of its run (ISO 8601)
         self.reused: dict[TrialKey, str] = {}
+        """Trials of earlier runs, each with the start of its run (ISO 8601)."""
         self._session = session
         self._outages = {key: Outage() for key in agents}
+        """By `AgentUse.key`."""
         self._criteria = criteria
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
@@ -184,6 +190,7 @@ class Side:
             for suite in checkout.suites
             for use in suite.criteria
         }
+        """By suite and criterion; a part of the addresses of stored grades."""
 
     @property
     def results(self) -> Mapping[TrialKey, GradedTrial]:
@@ -381,6 +388,7 @@ class Side:
     def _report_progress(
         self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool
     ) -> None:
+        """Show a trial that was served; if a first run failed, the budget reserves reruns."""
         session = self._session
         uses = [use for use in task.suite.criteria_of(task.case) if use.name in graded.grades]
         kind = pairing.kind_of(graded, uses, session.settings.deviations)
@@ -421,15 +429,20 @@ class Session:
         folder: str | None = None,
         part: PlanPart | None = None,
     ) -> None:
+        """`part`: the part of the plan, which has a share of the budget."""
         self.settings = settings
         self.watcher = context.audience.watcher
         self.stop = threading.Event()
         self.budget = Budget(settings.budget, part)
         self.sides: list[Side] = []
+        """Head's, then the base's if it is measured."""
         self.strays: dict[str, Wording] = {}
+        """Custom metrics that do not run with the base's code, each with the reason."""
         self.prints: dict[CaseKey, tuple[str, str]] = {}
+        """By case: the fingerprints of its input and of all of it; see `Side.prints_of`."""
         self._panel = panel
         self._asks = panel is not None
+        """False: all trials are recorded, and no judge is asked."""
         self._limiters = limiters
         pace = TrialLimiter(limiters, trials_at_once=settings.concurrency, stop=self.stop)
         self.runner = TrialRunner(
@@ -442,10 +455,15 @@ class Session:
         self._context = context
         self._folder = folder
         self._started = time.monotonic()
+        """Monotonic."""
         self._repeats = 0
-        self.confirming = 0  # the number of runs that the budget reserves after a failure
+        """First runs of each case."""
+        self.confirming = 0
+        """The number of runs that the budget reserves after a failure."""
         self._cut_off = False
+        """True once `stop` kept wanted trials from being served."""
         self._suspects: frozenset[CaseKey] = frozenset()
+        """Cases that ran again so far."""
 
     def first(self, repeats: int) -> None:
         """Run every case `repeats` times. Raises UnavailableError if a journal cannot be written,
@@ -617,6 +635,7 @@ class Session:
         )
 
         def serve(task: Task) -> None:
+            """Serve a task, and return it also after an error."""
             try:
                 self.sides[task.side].serve(task)
             finally:
@@ -633,9 +652,11 @@ class Session:
             self._cut_off |= self.stop.is_set() and is_cut_off
 
     def _served(self) -> int:
+        """Graded trials of all sides."""
         return sum(len(side.graded) for side in self.sides)
 
     def _close(self) -> None:
+        """End waits, judges and agents, so that running trials end soon."""
         self._limiters.clock.call_off()
         if self._panel is not None:
             self._panel.end()

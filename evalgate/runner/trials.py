@@ -43,11 +43,14 @@ from evalgate.values import Json, frozen_dataclass
 Item = TypeVar("Item")
 
 BACKOFF_S = 2.0
+"""The first pause after an infrastructure failure; it doubles with each further one."""
 BACKOFF_CEILING_S = 60.0
+"""The longest pause, without its jitter."""
 LONGEST_RETRY_AFTER_S = 3600.0
 """A provider that asks for a longer pause than this (a daily quota) is not asked again in this
 run."""
 WAIT_S = 0.5
+"""Between two looks at ended threads, so that a Ctrl-C is handled soon."""
 
 
 @frozen_dataclass
@@ -62,6 +65,7 @@ class Task:
 
 
 HEADS_CHANCE = 0.5
+"""Of head to run before the base; only equal chances make the bets fair."""
 Round: TypeAlias = tuple[Purpose, int]
 """One run of each case: its purpose and its number."""
 
@@ -114,6 +118,7 @@ def run_bounded(
     lock = threading.Lock()
 
     def work() -> None:
+        """The loop of one thread, until no item is left or `stop` is set."""
         try:
             while not stop.is_set():
                 with lock:
@@ -186,6 +191,7 @@ class TrialRunner:
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
+        """The outcome of one attempt; an error of the driver is a failure, too."""
         try:
             with watch:
                 transcript = agent.play(task.case, task.key)
@@ -203,6 +209,7 @@ class TrialRunner:
 
 
 FAILURES_OF_DOWN = 3
+"""One after another; a service that answers some calls is not down."""
 
 
 class Outage:
@@ -214,7 +221,10 @@ class Outage:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
+        """Failures one after another."""
         self._latest_end = -math.inf
+        """Monotonic: a trial that began before it does not count. Infinite after the first
+        answer."""
         self.failure: AgentFailure | None = None
 
     def note(self, outcome: Outcome, *, started_at: float) -> None:
@@ -234,6 +244,7 @@ class Outage:
 
 
 NAIVE_MESSAGE = "This agent cannot receive earlier turns (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+"""Shown once, for isolated cases."""
 
 
 def converse(
@@ -367,18 +378,22 @@ class FairTasks(Iterator[Task]):
         at_once: int,
         stop: threading.Event,
     ) -> None:
-        # by side: its queue, each task with its position among those of all sides; how many of its
-        # trials began, without stored ones; and how many of these have not ended
         self._waiting: list[deque[tuple[int, Task]]] = [deque() for _ in range(sides)]
+        """By side: its queue, each task with its position among those of all sides."""
         self._begun = [0] * sides
+        """By side: its trials that began, without stored ones."""
         self._under_way = [0] * sides
+        """By side: those of them that have not ended."""
         for position, task in enumerate(tasks):
             self._waiting[task.side].append((position, task))
         self._known = is_known
         self._share = math.ceil(at_once / sides)
+        """The most trials of a side while it waits for another one."""
         self._lead = LEAD * at_once
+        """Positions that a side may be ahead of another."""
         self._stop = stop
         self._changed = threading.Condition()
+        """Notified when a task is returned."""
 
     def __next__(self) -> Task:
         """The next task; waits until one may begin. Raises StopIteration when no task is left, or

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
 Setting: TypeAlias = tuple[str, str]
+"""A key and its value."""
 Settings: TypeAlias = Sequence[Setting]
 """Settings of git, by key; one may occur several times."""
 
@@ -59,6 +60,7 @@ FIXED_VARIABLES = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
+"""Variables of every git command, whatever the user's own are."""
 
 SAFE_SETTINGS = (
     ("safe.directory", "*"),
@@ -79,6 +81,8 @@ SAFE_SETTINGS = (
     ("http.lowSpeedTime", "60"),
     ("advice.detachedHead", "false"),
 )
+"""Settings of every git command: it runs no hook, no filter of LFS and no maintenance, and ends a
+transfer that nearly stands still."""
 
 
 def git_environment(environ: Environ) -> dict[str, str]:
@@ -125,16 +129,19 @@ def basic(token: str) -> str:
 
 
 LOCAL_TIMEOUT_S = 120.0
+"""Of a command that needs no network."""
 NETWORK_TIMEOUT_S = 600.0
+"""Of a command that talks to the remote."""
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024
-MESSAGE_WIDTH = 1500  # characters of its message that an error shows
+"""Of standard output; more is an error."""
+MESSAGE_WIDTH = 1500
+"""Bytes of git's message that an error shows, from its end."""
 
 
 class Complaint(enum.Enum):
     """The meaning of git's error message, as far as it matters here: its words, and the next
     step."""
 
-    # the remote needs other credentials, or refuses these
     CREDENTIALS = (
         (
             r"could not read (Username|Password)|Authentication failed|Invalid username or password"
@@ -146,7 +153,7 @@ class Complaint(enum.Enum):
             "or leave `persist-credentials` of actions/checkout on."
         ),
     )
-    # no such commit, branch or repository
+    """The remote needs other credentials, or refuses these."""
     MISSING = (
         (
             r"not our ref|couldn't find remote ref|unadvertised object|bad object|unknown revision"
@@ -156,6 +163,7 @@ class Complaint(enum.Enum):
         ),
         "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
     )
+    """No such commit, branch or repository."""
     NETWORK = (
         (
             r"Could not resolve|Failed to connect|Connection (refused|reset|timed out|closed)|unable to access"
@@ -163,13 +171,16 @@ class Complaint(enum.Enum):
         ),
         "The remote is unreachable. Check out with `fetch-depth: 0`, or rerun.",
     )
+    """The remote cannot be reached, or a transfer broke off."""
     OTHER = ("", "")
-    # these are not in git's words
+    """Any other message; the empty pattern matches all."""
     TIMEOUT = (
         "",
         "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or rerun.",
     )
+    """Not in git's words: evalgate stopped it."""
     NO_GIT = ("", "Install git 2.31 or newer.")
+    """Not in git's words: it cannot be started."""
 
 
 class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
@@ -183,7 +194,9 @@ class GitFailed(UnavailableError):  # noqa: N818 - the name of an outcome
             hint=hint or complaint.value[1],
         )
         self.words = text
+        """The message alone, without the command."""
         self.complaint = complaint
+        """By it, callers try another way or give up."""
 
 
 def parse_complaint(words: str) -> Complaint:
@@ -251,7 +264,9 @@ class Git:
 
 
 _REF = re.compile(rb"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
+"""A line of `for-each-ref` with an object and a name that needs no quotes."""
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""SHA-1 or SHA-256."""
 
 
 def is_full_sha(text: str) -> bool:
@@ -264,6 +279,7 @@ class UserRepository:
     """A user's repository."""
 
     working_tree: Path
+    """Its top folder."""
     git_dir: Path
     """Of this working tree."""
     common_dir: Path
@@ -275,6 +291,7 @@ class Remote:
     """The remote of a repository."""
 
     name: str = ""
+    """"" if there is none, or if none of several is `origin`."""
     url: str = field(default="", repr=False)
     """It may contain a password."""
     headers: tuple[Setting, ...] = field(default=(), repr=False)
@@ -353,6 +370,7 @@ def parse_remote(settings: Settings, *, working_tree: Path) -> Remote:
 
 
 _PARTIAL_KEYS = ("promisor", "partialclonefilter")
+"""Keys of a remote that a partial clone takes objects from; without the first it is not partial."""
 
 
 def _head(run: Callable[..., bytes]) -> str:
@@ -428,13 +446,16 @@ def tracked(root: Path, paths: Iterable[str], environ: Environ) -> frozenset[str
 
 
 _SOURCE_PATHS = (".", ":(exclude,glob)**/__pycache__/**")
+"""All files except bytecode, which every run of Python adds."""
 STATUS_TIMEOUT_S = 10.0
+"""In a larger working tree it stays unknown whether files differ."""
 
 
 # --- private folders ----------------------------------------------------------------------
 
 
 _PREFIX = "evalgate-base-"
+"""By it, the folders of killed runs are found."""
 
 
 @contextmanager
@@ -483,6 +504,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
+    """Remove the folder and its lock's file, and release the lock last."""
     remove_folder(folder)
     Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
@@ -492,6 +514,7 @@ def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
 
 
 GITHUB = "https://github.com"
+"""The server if GITHUB_SERVER_URL names no other."""
 
 
 @frozen_dataclass
@@ -501,14 +524,17 @@ class Repository:
     prefix: str
     """The path of evalgate's root below the top of the working tree; "" for the top itself."""
     source: UserRepository
+    """The user's own, which is only read."""
     folder: Path
     """Private, removed at the end."""
     git_dir: Path
     """The bare repository in it."""
     remote: Remote
+    """That of the user's own; empty if it has none."""
     head: str
     """The checked-out commit; "" on a branch without any."""
     git: Git
+    """Hides the remote's secrets in its errors."""
     ways: tuple[Settings, ...] = field(default=(), repr=False)
     """Settings for the remote, tried in order."""
 

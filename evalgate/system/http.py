@@ -26,24 +26,33 @@ if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no reque
 Headers: TypeAlias = Mapping[str, str]
 """Names, in lower case if they were received, and values."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""Statuses that name another address."""
 MOST_REDIRECTS = 5
+"""Of one request."""
 CHUNK_BYTES = 64 * 1024
+"""The most bytes of one read."""
 
 
 class Fault(enum.StrEnum):
     """The reason why there is no answer."""
 
-    TIMEOUT = "timeout"  # connected, but too slow
-    UNREACHABLE = "unreachable"  # refused, reset, no such host, broken certificate
+    TIMEOUT = "timeout"
+    """Connected, but too slow."""
+    UNREACHABLE = "unreachable"
+    """Refused, reset, no such host, or a broken certificate."""
     TOO_LARGE = "too_large"
-    REDIRECTS = "redirects"  # a loop, or to an address that is not HTTP
-    INVALID = "invalid"  # not an HTTP address
+    """More than the limit, unpacked."""
+    REDIRECTS = "redirects"
+    """Too many, or one to another host where that is not allowed."""
+    INVALID = "invalid"
+    """Not an HTTP address, or a header that cannot be sent."""
 
 
 class ExchangeFailed(Exception):  # noqa: N818 - the name of an outcome
     """There is no answer; `fault` is the reason."""
 
     def __init__(self, fault: Fault, message: str) -> None:
+        """`message`: the reason in words."""
         super().__init__(message)
         self.fault = fault
 
@@ -55,6 +64,7 @@ class Answer:
     status: int
     headers: Headers = field(default_factory=dict)
     body: bytes = b""
+    """Unpacked."""
 
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
@@ -74,9 +84,11 @@ def limit_response(most_bytes: int) -> Callable[[Any], None]:
     response, unpacked, is larger than `most_bytes`."""
 
     def limit_reading(response: Any) -> None:
+        """Count the bytes of a response while it is read."""
         read_bytes = response.iter_bytes
 
         def limited_chunks(*arguments: Any, **options: Any) -> Iterator[bytes]:
+            """The chunks of the response. Raises ExchangeFailed after the last allowed one."""
             size = 0
             for chunk in read_bytes(*arguments, **options):
                 size += len(chunk)
@@ -90,6 +102,7 @@ def limit_response(most_bytes: int) -> Callable[[Any], None]:
 
 
 def _too_large(most_bytes: int) -> ExchangeFailed:
+    """The failure of an answer beyond the limit."""
     return ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {most_bytes:,} bytes")
 
 
@@ -99,6 +112,7 @@ BUNDLES = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # macOS, FreeBSD
 )
+"""Certificate bundles of systems; the first that exists is used."""
 
 
 def system_certificates() -> str:
@@ -115,10 +129,13 @@ class Exchange:
     ~/.netrc are not used. Redirects to another host get none of the headers."""
 
     def __init__(self, *, environment: Environ, headers: Headers, most_bytes: int) -> None:
+        """Connects at the first request. `headers`: of every request; `most_bytes`: of an answer,
+        unpacked."""
         self._environment = environment
         self._headers = dict(headers)
         self._most_bytes = most_bytes
         self._session: requests.Session | None = None
+        """None before the first request."""
 
     def request(
         self,
@@ -340,6 +357,7 @@ def parse_seconds(text: str) -> float | None:
 
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""Of tokens: all services of Google Cloud."""
 
 
 class NoToken(Exception):  # noqa: N818 - the name of an outcome
@@ -351,9 +369,13 @@ class GoogleToken:
     threads."""
 
     def __init__(self, environment: Environ) -> None:
+        """Fetches nothing yet."""
         self._path = environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")
+        """A file with credentials; "" for the machine's own."""
         self._lock = threading.Lock()
+        """Held while a token is fetched, so that only one thread fetches it."""
         self._credentials: Any = None
+        """google-auth's; None before the first request."""
 
     def headers(self) -> Headers:
         """The headers of a request. Raises NoToken."""

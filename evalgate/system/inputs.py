@@ -38,22 +38,32 @@ from evalgate.values import grouped
 from evalgate.worker.inputs import EVERYTHING, FILE, FOLDER, KINDS, NAMES, spelling
 
 GLOB = "glob"
+"""A kind of questions that only evalgate asks; workers ask the others."""
 OTHER = "other"
+"""The kind of a pipe, a socket or a device."""
 ABSENT = "absent"
+"""The kind of a name that does not exist."""
 LINK = "link "
+"""The beginning of a link's kind; its target follows."""
 APART = "apart "
-"""Kinds of names; LINK precedes its target, APART the kind of an excluded one."""
+"""The beginning of an excluded name's kind; its own kind follows."""
 OUTSIDE = "outside"
+"""The kind of a path that leaves the checkout."""
 
 _KINDS = frozenset({*KINDS, GLOB})
 """The kinds of questions; `Snapshot._answer_KIND` answers them."""
 MOST_LINKS = 40
+"""On the way of one path, as on Linux; with more it is absent."""
 MOST_BYTES = 1 << 30
 """The limit of a file; a larger one has no answer."""
 BLOCK_BYTES = 1 << 20
+"""Of a file that is hashed, at a time."""
 LINUX_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE, which stamps files and has no name in Python."""
 MODULE_ENDS = (".py", ".pyc", ".pyd", ".pyw", ".so")
+"""The ends of names that an import looks for."""
 PACKAGE_ENDS = (".dist-info", ".egg-info", ".egg", ".egg-link")
+"""The ends of names that describe installed packages, in lower case."""
 
 
 class Unknown(Exception):  # noqa: N818 - the name of an outcome
@@ -111,18 +121,26 @@ class Snapshot:
         is_excluded: Callable[[str], bool] = lambda _: False,
         is_committed: Callable[[Path], bool] = lambda _: False,
     ) -> None:
+        """Lists all folders; contents are read when a question needs them."""
         self._is_excluded = is_excluded
         self._is_committed = is_committed
         self.top = top
         self.apart = frozenset(apart)
         self.environments: list[str] = []
         self._top = os.path.realpath(top)
+        """Without links."""
         self._apart = {os.path.normpath(Path(self._top, path)) for path in apart}
+        """Absolute paths."""
         self._folders: dict[str, dict[str, str]] = {}
+        """By folder, relative to the top: its names with their kinds."""
         self._stems: dict[str, dict[str, list[str]]] = {}
+        """By folder: its names by their part before the first dot."""
         self._contents: dict[str, str] = {}
+        """By absolute path: digest and executable bit."""
         self._answers: dict[str, str] = {}
+        """By question, without unknown ones."""
         self._moment = _moment()
+        """Nanoseconds: a file that changed later has no answer."""
         self._scan()
 
     def answer(self, question: str) -> str:
@@ -302,6 +320,7 @@ class Snapshot:
         return self._contents[place]
 
     def _answer_file(self, path: str) -> str:
+        """The content of a file, else the kind. Raises Unknown for an excluded file."""
         kind, place = self._find(path)
         if kind == OUTSIDE:
             kind = _outside_kind(place)
@@ -311,6 +330,7 @@ class Snapshot:
         return self._content(f"{self._top}/{place}") if kind == FILE else kind.removeprefix(APART)
 
     def _answer_name(self, path: str) -> str:
+        """The kind; of a link, also that of its target. Raises Unknown outside the checkout."""
         kind = self._find(path, follows=False)[0]
         if kind == OUTSIDE:
             raise Unknown
@@ -319,12 +339,14 @@ class Snapshot:
         return kind.removeprefix(APART)
 
     def _answer_folder(self, path: str) -> str:
+        """A digest of the names with their kinds; the kind if it is not a folder."""
         kind, folder = self._resolve_folder(path)
         if kind == FOLDER:
             return _digest(self._descriptions(folder, self._visible(folder)))
         return kind
 
     def _answer_entries(self, path: str) -> str:
+        """A digest of the names and of the contents; the kind if it is not a folder."""
         kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return kind
@@ -332,6 +354,8 @@ class Snapshot:
         return _digest([self._answer_folder(path), *contents])
 
     def _answer_module(self, path: str) -> str:
+        """The names that an import of the last part of `path` finds, with their kinds; "" without
+        the folder."""
         parent, stem = _split(path)
         kind, folder = self._resolve_folder(parent)
         if kind != FOLDER:
@@ -348,6 +372,7 @@ class Snapshot:
         return "\0".join(self._descriptions(folder, [*({stem} & {*same_stem_names}), *modules]))
 
     def _answer_packages(self, path: str) -> str:
+        """The names that describe packages, with their kinds; "" without the folder."""
         kind, folder = self._resolve_folder(path)
         if kind != FOLDER:
             return ""
@@ -359,6 +384,7 @@ class Snapshot:
         return "\0".join(self._descriptions(folder, names))
 
     def _answer_glob(self, lines: str) -> str:
+        """A digest of the matching files and their contents."""
         globs = pathspec.GitIgnoreSpec.from_lines(lines.split("\n"))
         return _digest(
             f"{path}\0{self._answer_file(path)}"
@@ -367,6 +393,7 @@ class Snapshot:
         )
 
     def _answer_pyc(self, path: str) -> str:
+        """The content of bytecode that runs whatever its source is, else "source"."""
         kind, place = self._find(path)
         if kind not in (FILE, OUTSIDE):
             return "source"
@@ -374,6 +401,8 @@ class Snapshot:
         return self._content(absolute) if _is_hash_based(absolute) else "source"
 
     def _everything(self, _path: str, *, contents: bool) -> str:
+        """A digest of all files that count; `contents`: with their contents, also those of excluded
+        ones."""
         parts: list[str] = []
         for folder in sorted(self._folders):
             is_cache = _split(folder)[1] == "__pycache__"
@@ -392,7 +421,9 @@ class Snapshot:
         return _digest(parts)
 
     _answer_names = functools.partialmethod(_everything, contents=False)
+    """Of `names`."""
     _answer_everything = functools.partialmethod(_everything, contents=True)
+    """Of `everything`."""
 
 
 def _moment() -> int:
@@ -427,10 +458,12 @@ def _outside_kind(place: str) -> str:
 
 
 def _join(folder: str, name: str) -> str:
+    """A path from the top; the folder "." is the top."""
     return name if folder == "." else f"{folder}/{name}"
 
 
 def _split(place: str) -> tuple[str, str]:
+    """Folder and name; the folder is "." at the top."""
     folder, _, name = place.rpartition("/")
     return folder or ".", name
 

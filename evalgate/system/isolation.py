@@ -38,9 +38,9 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The path of our own helper programs; the PATH of agents is never used."""
 
 HIGH_UIDS = range(1_879_100_000, 1_879_165_536)
+"""User and group numbers above 2^16 that few systems assign; assigned ones are skipped."""
 LOW_UIDS = range(64001, 64907)
-"""User and group numbers that few systems assign, above 2^16 and below; assigned ones are
-skipped."""
+"""The same below 2^16, for containers that have no others."""
 
 
 def _are_mapped(numbers: range) -> bool:
@@ -57,10 +57,15 @@ def _are_mapped(numbers: range) -> bool:
 
 
 ROLES = ("head", "base", "metrics")
+"""Each sandbox runs the code of one role."""
 UIDS_PER_RUN = 2 * len(ROLES)
+"""One for the agents and one for the installers of each role."""
 UIDS = HIGH_UIDS if _are_mapped(HIGH_UIDS) else LOW_UIDS
+"""Those that this system has."""
 FIRST_UID = UIDS.start
+"""The lowest number with which a gate's block may begin."""
 LAST_UID = UIDS.stop - UIDS_PER_RUN - 1
+"""No gate's block begins here or later."""
 TRIAL_UID = LAST_UID + UIDS_PER_RUN
 """A number that no gate assigns: a trial as this user cannot be ended with another gate's
 agents."""
@@ -71,7 +76,9 @@ SEALS = "sealed"
 """The folder of seals, below that of environments."""
 
 IMAGE_FOLDER = Path("/var/lib/evalgate")
+"""The folder of sandboxes in the image."""
 HOST_FOLDER = Path("/var/cache/evalgate")
+"""The folder of environments if we are root outside of the image."""
 LOCKS = Path("/run/evalgate")
 """The locks of the gates on this machine, one per user number; only root may enter."""
 
@@ -99,6 +106,7 @@ CREDENTIAL_FILES = (
 """Variables, besides those with names of secrets, whose values are paths of credential files."""
 
 HOME_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
+"""Variables about a user and its folders; a sandbox sets its own."""
 
 
 class NotPossible(UnavailableError):  # noqa: N818 - the name of the fault
@@ -110,8 +118,11 @@ class Account:
     """A user for foreign code only."""
 
     uid: int
+    """Has no effect unless we are root."""
     gid: int
+    """Shared by a sandbox's agents and installers."""
     home: Path
+    """Closed to all other users."""
     prefix: tuple[str, ...]
     """Starts a command as this user."""
 
@@ -140,6 +151,7 @@ class Sandbox:
         closed to it. `is_left_out`: True for the absolute path of a file or folder that is not
         copied."""
         self.folder = folder
+        """Has the homes, the copies of checkouts, and copies of closed files."""
         self.cache = cache
         self.ready: list[Callable[[Path, Path], None]] = []
         self.installing = threading.RLock()
@@ -148,14 +160,18 @@ class Sandbox:
         self._is_left_out = is_left_out
         self._say = say
         self._lock = threading.Lock()
+        """Held while anything is copied."""
         self._copies: dict[Path, Path] = {}
+        """By the top of the checkout."""
         uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
         cache.mkdir(mode=0o755, parents=True, exist_ok=True)
         for path in (folder, folder / "tree", folder / "granted"):
             path.mkdir(mode=0o710, exist_ok=True)
             _give(path, 0, gid)
         self.agent = self._make_account("home", uid, gid, writable=(folder,))
+        """May not write the cache."""
         self.installer = self._make_account("installer", uid + 1, gid, writable=(folder, cache))
+        """May also write the cache."""
 
     def _make_account(self, name: str, uid: int, gid: int, *, writable: Sequence[Path]) -> Account:
         """An account with its home, which is closed to all others, and with its prefix."""
@@ -522,6 +538,7 @@ def _is_free(numbers: Collection[int]) -> bool:
 
 
 def _drop_rights(uid: int, gid: int) -> tuple[str, ...]:
+    """The beginning of a command of setpriv that runs the rest as this user, without rights."""
     identity = (f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
     program = _tool("setpriv") or "setpriv"
     return (program, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
@@ -561,6 +578,7 @@ NAMESPACES = (
     "--cap-drop",
     "ALL",
 )
+"""Options of bubblewrap: own devices and processes, and no capabilities."""
 
 
 def _namespaces(
@@ -609,11 +627,13 @@ def memory_prefix(limit: int) -> tuple[str, ...]:
 
 
 def _give(path: Path, uid: int, gid: int) -> None:
+    """Set the owner of a path, which only root can."""
     if _is_root():
         os.chown(path, uid, gid)
 
 
 def _tool(name: str) -> str | None:
+    """The path of one of the system's programs; None if it is missing."""
     return shutil.which(name, path=SYSTEM_PATH)
 
 
@@ -649,6 +669,7 @@ def _run_tool(name: str, *arguments: str) -> None:
 
 
 END_S = 10.0
+"""The longest time until all processes have ended."""
 
 
 def end_all(uids: Collection[int]) -> None:
@@ -726,6 +747,7 @@ COMMAND_FILES = (
     *("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     "GITHUB_EVENT_PATH",
 )
+"""The runner's variables with files, by which a step sets outputs or reads its event."""
 RUNNER_MOUNTS = (Path("/github"), Path("/run"), Path("/root"))
 """In a container: the runner's mounts, and the folder of the Docker socket, which is the
 container's own."""
@@ -856,6 +878,7 @@ def credential_files(environ: Environ) -> frozenset[Path]:
 
 
 def _has_credential_name(variable: str) -> bool:
+    """True if a variable's value may be a secret, or the path of a file with one."""
     return redact.is_named(variable) or matches_any(variable, CREDENTIAL_FILES)
 
 
@@ -865,6 +888,7 @@ def is_private(name: str) -> bool:
 
 
 BLOCK_BYTES = 64 * 1024
+"""Of a file that is copied, at a time."""
 
 
 def _copy_entries(

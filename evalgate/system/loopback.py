@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOST = "127.0.0.1"
+"""The address that our servers bind."""
 NAMES = (HOST, "localhost")
+"""The hosts that a request may name, without the port."""
 OWN_SITES = ("same-origin", "none")
 """The values of Sec-Fetch-Site for requests of our own page, and of a typed address."""
 
 FOREIGN_TEXT = "this server answers its own pages on this machine, and nobody else\n"
+"""The answer to another host, origin or site."""
 
 
 def new_token() -> str:
@@ -37,9 +40,12 @@ class Guard:
     if clients send it only as a bearer token."""
 
     def __init__(self, app: ASGIApp, *, port: int, token: str, cookie: str = "") -> None:
+        """`port`: the server's."""
         self._app = app
         self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == 80 else set())
+        """Values of Host that are accepted."""
         self._origins = {f"http://{host}" for host in self._hosts}
+        """Values of Origin that are accepted."""
         self._token = token
         self._cookie = cookie
 
@@ -87,10 +93,12 @@ class Guard:
         return len(tokens) == 1 and self._is_token(tokens[0])
 
     def _is_token(self, token: str) -> bool:
+        """Takes as long for a wrong token, whatever its beginning."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
 
 def _refused(text: str, status: int = 403, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer in plain text that no cache keeps."""
     from starlette.responses import PlainTextResponse  # noqa: PLC0415 - as above
 
     return PlainTextResponse(text, status, {"cache-control": "no-store", **(headers or {})})

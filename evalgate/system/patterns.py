@@ -16,10 +16,10 @@ from contextlib import suppress
 LONGEST_SEARCH_S = 2.0
 """The processor time of a search, compilation included."""
 MEMORY_BYTES = 1 << 30
+"""Of the child's data, on systems that limit it."""
 LOADING = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables by which the system finds an interpreter's libraries."""
 
-# the system's timer ends the process whatever its interpreter does, and whether or not we live
 _CODE = """
 import json, re, signal, sys, warnings
 warnings.simplefilter("ignore")
@@ -41,6 +41,8 @@ for line in sys.stdin.buffer:
     signal.setitimer(signal.ITIMER_PROF, 0)
     print(json.dumps(answer), flush=True)
 """
+"""The child's program, which answers a line of JSON with a line. The system's timer ends it
+whatever its interpreter does, and whether or not we live."""
 
 
 class SearchFailed(Exception):  # noqa: N818 - named after the event
@@ -48,6 +50,7 @@ class SearchFailed(Exception):  # noqa: N818 - named after the event
 
 
 _LOCK = threading.Lock()
+"""Held from a question to its answer."""
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """By process: a fork does not share its parent's child."""
 
@@ -98,6 +101,7 @@ def _ask(request: bytes) -> bytes:
 
 @atexit.register
 def _end() -> None:
+    """End the child of this process, if there is one."""
     child = _CHILDREN.pop(os.getpid(), None)
     if child is not None:
         child.kill()

@@ -38,7 +38,9 @@ class Tail:
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
         self._bytes = bytearray()
+        """Up to twice the limit, since it is cut rarely."""
         self.total = 0
+        """Also of bytes that were forgotten."""
 
     def feed(self, chunk: bytes) -> None:
         """Append a chunk; older bytes are forgotten."""
@@ -70,7 +72,9 @@ class LineSplitter:
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
         self._pending = bytearray()
+        """The line without an end."""
         self._scanned = 0
+        """Its bytes that were searched for a line end."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         r"""The lines that `chunk` completes, without `\n`. Raises LineTooLong."""
@@ -97,6 +101,7 @@ class LineSplitter:
 
 
 _SHELL = "/bin/sh"
+"""A distroless image has none."""
 _SCRIPT = """
 trap '' INT TERM HUP
 groups=' '
@@ -108,6 +113,7 @@ while read -r what group; do
 done
 for group in $groups; do kill -s KILL -- "-$group"; done
 """
+"""Reads `+ GROUP` and `- GROUP`, and kills the remaining groups at the end of its input."""
 
 
 class _Guard:
@@ -119,10 +125,14 @@ class _Guard:
     and it reaches neither grandchildren nor other systems.)"""
 
     def __init__(self) -> None:
+        """Starts the shell with the first group."""
         self._lock = threading.Lock()
         self._groups: set[int] = set()
+        """Those of running children."""
         self._shell: subprocess.Popen[bytes] | None = None
+        """None if it is not needed, or cannot be started."""
         self._holders = 0
+        """Blocks that want the shell to stay."""
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -178,14 +188,18 @@ class _Guard:
 
 
 _GROUP_GUARD = _Guard()
+"""One for all children of this process."""
 hold_guard = _GROUP_GUARD.hold
+"""For a block that starts many children."""
 
 
 # --- starting -----------------------------------------------------------------------------
 
 
 FIRST_LINE_BYTES = 256
+"""The most that Linux reads of a script to find its interpreter."""
 ENV = "/usr/bin/env"
+"""Sets the folder and the loader's variables after a prefix."""
 LOADER_VARIABLES = re.compile(r"LD_|GLIBC_|GCONV_PATH$|LOCPATH$|NLSPATH$|MALLOC_|DYLD_")
 """Variables that make the system's loader and C library read files or run code."""
 
@@ -246,6 +260,7 @@ def _start(
 
 
 _NO_LOADER = "the file exists, but its loader does not; it may be built for another system"
+"""The reason if the system does not find a program that exists."""
 
 
 def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
@@ -312,10 +327,15 @@ def _limit_memory(pid: int, limit: int) -> bool:
 
 
 TAIL_BYTES = 64 * 1024
+"""Of each output, unless a caller wants more."""
 CHUNK_BYTES = 64 * 1024
-TICK_S = 0.25  # the interval in which a silent child is polled if the system cannot report its end
+"""The most bytes of one read."""
+TICK_S = 0.25
+"""The interval in which a silent child is polled if the system cannot report its end."""
 KILL_GRACE_S = 2.0
-DRAIN_S = 0.5  # the time in which output of an ended child may still arrive
+"""Between SIGTERM and SIGKILL."""
+DRAIN_S = 0.5
+"""The time in which output of an ended child may still arrive."""
 
 
 class ChildClosed(Exception):  # noqa: N818 - the name of an outcome
@@ -335,6 +355,7 @@ class Ended:
         return -self.returncode if self.returncode < 0 else None
 
     def __str__(self) -> str:
+        """What happened, for a sentence about the child."""
         if self.signal is None:
             return f"exited with code {self.returncode}"
         try:
@@ -374,20 +395,28 @@ class Child:
             reads_input=reads_input,
         )
         self.pid = self._process.pid
+        """Also the number of its group."""
         _GROUP_GUARD.guard(self.pid)
         self.memory_capped = bool(memory_prefix) or (
             memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
         )
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
+        """Those to send, each with its monotonic time."""
         self._ended: Ended | None = None
+        """None until it is reaped."""
         self._writing = threading.Lock()
+        """Held while its input is written or closed."""
         self._leaving = threading.Event()
+        """Set when it shall end, or has ended: nobody writes any more."""
         self._waking = threading.Lock()
+        """Held while the pipe that wakes the listening thread is used or closed."""
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self._outputs = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
+        """Standard output, then standard error."""
         self._pipes = [*self._outputs, *filter(None, [self._process.stdin])]
+        """All pipes on our side, with its input."""
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
@@ -542,7 +571,7 @@ class Child:
                 self._signal_group(number)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # Only called before the child is reaped: until then its number is not reused.
+        """Only called before the child is reaped: until then its number is not reused."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -570,6 +599,7 @@ def _read(fd: int) -> bytes | None:
 
 
 WATCH_S = 1.0
+"""Between two calls of `watch`."""
 
 
 @frozen_dataclass
@@ -609,6 +639,7 @@ def run_to_end(
     )
 
     def feed(chunk: bytes) -> None:
+        """Keep a chunk; end the child if it is one too many."""
         stdout.feed(chunk)
         if most_output is not None and stdout.total > most_output:
             child.end()
@@ -642,6 +673,7 @@ def collect_garbage_rarely() -> None:
 
 
 _ENDS_WITH_RUN = threading.Event()
+"""Set once this process makes only one run."""
 
 
 @contextmanager
@@ -696,8 +728,10 @@ class _Output(io.FileIO):
     standard error, once."""
 
     _is_lost = False
+    """True after the first failed write: nothing is written any more."""
 
     def write(self, data: Any, /) -> int:
+        """The number of bytes, also if they are lost: no caller fails."""
         if not self._is_lost:
             try:
                 return super().write(data)
@@ -740,7 +774,9 @@ class Orphans:
     def __init__(self, program: str) -> None:
         """`program`: the installer's path, without the prefix that drops its rights."""
         self._program = os.fsencode(program)
+        """As /proc has it."""
         self._since: float | None = None
+        """Monotonic: the first sight of leftovers; None if there were none at the last look."""
 
     def look(self, pid: int) -> None:
         """Look for leftovers; to be called every second or so. `pid`: of the child that is the
@@ -791,6 +827,7 @@ def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def _first_argument(pid: int) -> bytes:
+    """The program of a process; empty if it is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
     return b""

@@ -25,17 +25,23 @@ from .python_needs import NeedKind, Needs, PythonRule
 from .seals import Seals
 
 INSTALL_TIMEOUT_S = 1800.0
+"""Of one run of uv."""
 SILENCE_S = 30.0
 """Seconds between messages of a long installation."""
 DETAIL_LINES = 60
+"""Of an installer's output, from its end."""
 _URL_PASSWORD = re.compile(r"(?<=://)[^/\s@]+@")
+"""User and password in an address."""
 _VERSION = re.compile(r"3(\.\d+){0,2}")
+"""The value of `python` that is a version."""
 _INSTALLED = re.compile(r"^Installed (\d+) packages?", re.MULTILINE)
+"""uv's line with the number of installed packages."""
 _REPORT_CODE = (
     "import platform, sys, sysconfig; "
     "print(platform.python_version(), sys.executable, "
     "platform.python_implementation(), platform.python_version(), sysconfig.get_platform(), sep=chr(10))"
 )
+"""Prints the version, the path, and three lines of the identity."""
 
 
 class InstallFailed(Exception):  # noqa: N818 - the name of an outcome
@@ -49,7 +55,9 @@ class InstallFailed(Exception):  # noqa: N818 - the name of an outcome
 
 
 AUTO = "auto"
+"""The value of `python` that leaves the choice to evalgate."""
 CHECK_TIMEOUT_S = 60.0
+"""For a question to a Python."""
 
 
 @frozen_dataclass
@@ -115,6 +123,7 @@ class _PythonReport:
     python: str
     """Its path."""
     version: str
+    """Without the `+` of unreleased builds."""
     identity: str
     """What packages are built for: implementation, version and platform."""
 
@@ -216,6 +225,7 @@ def _find_python(
 
 
 def _on_path(world: InstallSetup) -> list[str]:
+    """The first `python3` and the first `python` on the agent's PATH."""
     path = world.environment.get("PATH")
     return list(filter(None, (shutil.which(name, path=path) for name in ("python3", "python"))))
 
@@ -317,6 +327,7 @@ def _fitting_versions(versions: Iterable[str], rules: Iterable[PythonRule]) -> l
 
 
 def _rules_text(rules: Sequence[PythonRule]) -> str:
+    """The sources of the rules, for a sentence."""
     return " and ".join(rule.source for rule in rules)
 
 
@@ -370,6 +381,7 @@ def _download(request: str, rules_text: str, world: InstallSetup) -> str:
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
+        """Have uv download it into the folder. Raises InstallFailed."""
         reason = f"no Python here fits {rules_text}" if rules_text else "PATH has none"
         world.log(f"downloading Python {request} with uv: {reason}")
         settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
@@ -383,6 +395,7 @@ def _download(request: str, rules_text: str, world: InstallSetup) -> str:
         return ""
 
     def find() -> str:
+        """The Python in the folder; "" if none there fits."""
         return _find_installed(request, world, managed=folder)
 
     _fill_once(folder, world, fill=fill, is_complete=lambda: bool(find()))
@@ -401,6 +414,7 @@ def _make_environment(needs: Needs, base: _PythonReport, world: InstallSetup) ->
     python = folder / "bin" / "python"
 
     def fill() -> str:
+        """Install into the folder; returns a note on omitted parts. Raises InstallFailed."""
         locked_count = needs.text.count("[[package]]") if needs.kind is NeedKind.LOCK else 0
         count_text = f", {locked_count} packages locked" if locked_count else ""
         world.log(
@@ -430,6 +444,7 @@ def _make_environment(needs: Needs, base: _PythonReport, world: InstallSetup) ->
 
 
 def _cache(world: InstallSetup) -> Path:
+    """The folder of environments, with those of one sandbox only."""
     return Path(world.cache) if world.sandbox is None else world.sandbox.cache
 
 
@@ -558,6 +573,7 @@ def _without_leftovers(needs: Needs) -> Iterator[None]:
     """Remove the files that setuptools leaves in a project when it reads metadata."""
 
     def leftovers() -> set[Path]:
+        """Such files that exist now."""
         return {*needs.folder.glob("*.egg-info"), *needs.folder.glob("src/*.egg-info")}
 
     old_folders = leftovers()
@@ -649,8 +665,9 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: InstallSetup
 
 
 _COULD_NOT = re.compile("^\\s*+(?:error:|\N{MULTIPLICATION SIGN}) *+")
+"""The beginning of a line in which uv reports a failure."""
 _BECAUSE = re.compile("^\\s*+(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) *+")
-"""The beginnings of lines in which uv reports a failure, and its reason."""
+"""The beginning of a line in which uv gives a reason."""
 
 
 def _cause(detail: str) -> str:
@@ -701,6 +718,7 @@ def _uv(command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Envi
     orphans = process.Orphans(full_command[0])
 
     def watch(pid: int, stderr: str) -> None:
+        """End leftover processes, and log the last line of output after a long silence."""
         nonlocal last_report
         orphans.look(pid)
         if time.monotonic() - last_report >= SILENCE_S:
@@ -725,6 +743,7 @@ def _uv(command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Envi
 
 
 def _last_lines(finished: Finished, environment: Environ) -> str:
+    """The end of its standard error, else of its standard output, without secrets."""
     text = finished.stderr.text().strip() or finished.stdout.text().strip()
     return _without_secrets("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 

@@ -28,12 +28,14 @@ EVALUATION_PARTS = ("dev", "eval", "evals", "evaluation")
 with them, and an agent may import packages that only they contain."""
 
 EXCLUDE_NEWER = "--exclude-newer="
+"""An option among the specifiers: no package is newer than this day."""
 OVERRIDE = "--override="
-"""Options among the specifiers: no package is newer than this day; any version of this package,
-whatever requires another."""
+"""An option among the specifiers: any version of this package, whatever requires another."""
 
 _NAME = re.compile(r"[\w.-]+")
+"""The name at the beginning of a requirement."""
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
+"""A line of a requirements file that names another file."""
 _LOCAL_PATHS = (
     re.compile(r"^\s*(?P<edited>-e|--editable)[\s=]\s*(?P<path>[^\s;#\[]+)"),
     re.compile(r"^\s*(?P<path>(?:file:|\.{0,2}/|[\w.-]+/|\.(?=[\s\[]|$))[^\s;#\[]*)"),
@@ -42,23 +44,35 @@ _LOCAL_PATHS = (
 )
 """Local paths in requirements, TOML tables and locks. Members of a workspace are not installed."""
 _OWN_FOLDER = re.compile(r"^/*\$\{?(?:PROJECT_ROOT|PWD)\}?/")
+"""A variable for the project's folder, at the beginning of a path."""
 _LEFTOVER_NAMES = frozenset({".git", "__pycache__", "node_modules"})
+"""Folders that are not part of a package."""
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
+"""A version in `.python-version`, perhaps of a named implementation."""
 _LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
+"""The Python that a uv.lock or a poetry.lock is for."""
 _UNSATISFIED = re.compile(r"(?:does not satisfy|requires) Python ?((?:[<>=!~]{1,2}[\d.*]+,?)+)")
+"""uv's report of a package that needs another Python."""
 _WHEELS = re.compile(r"only found wheels for \S+ [^:]*Python ABI tags?: ((?:`\w+`,? ?)+)")
+"""uv's report of a package that is built for other Pythons only."""
 _SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
+"""The Python that a setup.py or a setup.cfg requires."""
 
 
 class NeedKind(enum.StrEnum):
     """The form of the declared needs."""
 
     LOCK = "uv.lock"
+    """Installed as locked, also for a member of a workspace."""
     PROJECT = "pyproject.toml"
+    """Without a lock, or with a requirements.txt beside it."""
     POETRY = "pyproject.toml of Poetry"
+    """With the versions of its poetry.lock."""
     REQUIREMENTS = "requirements.txt"
     SETUP = "setup.py"
-    NAMED = "requirements"  # files and specifiers in settings
+    """It, or setup.cfg beside it, has `install_requires`."""
+    NAMED = "requirements"
+    """Files and specifiers in settings."""
 
 
 @frozen_dataclass
@@ -71,7 +85,9 @@ class Needs:
     folder: Path
     """The base of its relative paths."""
     files: tuple[Path, ...]
+    """The first one declares the project; a requirements.txt may follow."""
     specifiers: tuple[str, ...] = ()
+    """Requirements and options of settings."""
     extras: tuple[str, ...] = ()
     """Parts of the project that are installed as well, if possible."""
     groups: tuple[str, ...] = ()
@@ -103,6 +119,7 @@ class Needs:
         return any(line.startswith(LOCAL) for line in self.text.splitlines())
 
     def __str__(self) -> str:
+        """Its files and specifiers, for a sentence."""
         return ", ".join(
             (*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers)
         )
@@ -190,6 +207,7 @@ def workspace_members(project: Path, root: Path) -> list[Path]:
     members: dict[str, Path] = {}
 
     def needed_members(folder: Path) -> Iterator[Path]:
+        """The members that a member names in any of its dependencies."""
         tables = _tables(folder)
         table = _table(tables, "project")
         extras = _table(table, "optional-dependencies")
@@ -315,6 +333,7 @@ def _text(file: Path) -> str:
 
 
 def _is_file(entry: str, root: Path) -> bool:
+    """True for an existing file, and for a name that only a file has."""
     return (root / entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
 
 
@@ -332,6 +351,7 @@ def _file_text(file: Path, root: Path) -> str:
     missing one."""
 
     def needed_files(file: Path) -> Iterator[Path]:
+        """The existing files that a file includes."""
         for match in filter(None, map(_INCLUDED.match, _text(file).splitlines())):
             yield from _present_places(file.parent / match[1])
 
@@ -356,6 +376,7 @@ def _local_content(lines: Sequence[str], folder: Path, root: Path) -> Iterator[s
     yield f"{LOCAL}{root}"
 
     def needed_packages(package: tuple[Path, bool]) -> Iterator[tuple[Path, bool]]:
+        """The local packages that a package's own files name."""
         place, _ = package
         for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"):
             yield from _local_packages(_text(place / name).splitlines(), place)
@@ -428,6 +449,7 @@ def python_rules(folder: Path, root: Path, needs: Needs | None) -> tuple[PythonR
 
 
 def _parts(rule: PythonRule) -> set[str]:
+    """Its single conditions, whatever their order."""
     return {*rule.specifier.replace(" ", "").split(",")}
 
 

@@ -11,17 +11,22 @@ from urllib.parse import quote
 from evalgate.values import Environ, Redactor
 
 SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+"""A variable with one of them in its name holds a secret, in upper or lower case."""
 SHORTEST_SECRET = 8
+"""In characters: shorter values would hide ordinary words."""
 SHORTEST_PART = 12
 """The length of a part of a secret that distinguishes it from other words; shorter parts are
 useless."""
 MARK = "***"
+"""Replaces a secret."""
 PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """In an address, as for databases and brokers."""
 _ADDRESS_START = re.compile(r"~|\.{0,2}/|[A-Za-z][\w+.-]*://|[A-Za-z]:\\")
 """The beginning of a path or an address is not specific."""
 _CUT_AFTER = re.compile(r"\s*(?:\[?\.\.\.|\u2026|[\"'\\<]|\Z)")
+"""Follows the beginning of a secret that is cut off."""
 _CUT_BEFORE = re.compile(r"(?:\.\.\.\]?|\u2026|[\"'>])\s*\Z")
+"""Precedes the end of a secret whose beginning is cut off."""
 
 
 def is_named(name: str) -> bool:
@@ -48,6 +53,7 @@ def redactor_of_files(environment: Environ) -> Redactor:
     plain_secrets = {_without_markup(secret) for secret in secrets}
 
     def redact(text: str) -> str:
+        """The text without secrets in any spelling."""
         text = redact_plain(text)
         plain = _without_markup(text)  # the pattern is slow, and a report long
         if any(secret in plain for secret in plain_secrets):

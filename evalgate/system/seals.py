@@ -23,12 +23,16 @@ from . import isolation
 from .files import new_file
 
 BYTECODE = "__pycache__"
+"""Python adds these folders to an environment in use."""
 THREADS = min(4, os.cpu_count() or 1)
+"""Of the pool that hashes files."""
 BATCH = 100
 """The files that a thread processes at a time."""
 
 BLOCK_BYTES = 1024 * 1024
+"""Of a file that is hashed, at a time."""
 NO_SEAL = "has no valid seal (its installation was interrupted, or evalgate did not make it)"
+"""The end of a sentence about an environment."""
 
 
 @frozen_dataclass
@@ -88,10 +92,12 @@ def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
 
 
 def _place(folder: Path) -> Path:
+    """The file of an environment's seal."""
     return folder.parent / isolation.SEALS / f"{folder.name}.json"
 
 
 def _digest(body: bytes) -> bytes:
+    """Hex digits of a seal's content."""
     return hashlib.sha256(body).hexdigest().encode()
 
 

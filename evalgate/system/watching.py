@@ -39,25 +39,31 @@ if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
 
     FOLDER = int(flags.ISDIR)
+    """The event is about a folder."""
     OPENS = int(flags.OPEN | flags.MOVED_FROM)
+    """Events that count as a read."""
     ARRIVALS = int(flags.CREATE | flags.MOVED_TO)
+    """Events of a new name, which may be a folder to watch."""
     LOSSES = int(flags.Q_OVERFLOW | flags.UNMOUNT)
-    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name
-    # was removed
+    """Events after which opens are no longer known."""
     MASK = OPENS | ARRIVALS | int(flags.ONLYDIR | flags.DONT_FOLLOW)
+    """All events of a folder, without IN_EXCL_UNLINK, which would hide the open of a file by
+    /proc/self/fd after its name was removed."""
 
 HEADER = struct.Struct("iIII")
 """The layout of an event: watch, mask, cookie, length of the name with its padding (`struct
 inotify_event`)."""
 BUFFER_BYTES = 1 << 20
+"""The most bytes of one read."""
 PAUSE_S = 0.005
 """The pause between two reads, so that one wakes the thread for many events. The queue of 16,384 is
 enough for 3 million opens a second."""
 DRAIN_S = 10.0
 """The longest time for reading the kernel's queue."""
 MOST_PATHS = 1_000_000
+"""Limit of the paths that processes can make us store; beyond it the watch is lost."""
 MOST_CHARACTERS = 100_000_000
-"""Limits of what processes can make us store; beyond them the watch is lost."""
+"""Limit of the characters in these paths, with the same effect."""
 MOST_RECORDS = 200_000
 """The most events that are recognized by their bytes; then all are forgotten, which only costs
 time."""
@@ -67,7 +73,9 @@ REASONS = {
     errno.ENOSPC: "there are too few inotify watches (/proc/sys/fs/inotify/max_user_watches)",
     errno.EMFILE: "there are too many inotify instances or open files (/proc/sys/fs/inotify/max_user_instances)",
 }
+"""Why there is no watch, by the system's error."""
 ABSENT = (FileNotFoundError, NotADirectoryError)
+"""Errors for a folder that is gone."""
 
 
 class Watch:
@@ -77,6 +85,7 @@ class Watch:
     `why_lost`: "" while all opens are known, else the reason, permanently."""
 
     def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
+        """Watches from the beginning of the block on."""
         self.why_lost = ""
         self._top = os.path.realpath(top)
         self._apart = set(apart)
@@ -85,17 +94,28 @@ class Watch:
         self._records: set[bytes] = set()
         """Events that need no second look."""
         self._paths: set[str] = set()
+        """Opened ones, relative to the top."""
         self._characters = 0
+        """In these paths."""
         self._changed = threading.Condition()
+        """Notified after each read, and at the loss; guards what events change."""
         self._draining = threading.RLock()
+        """Held by the thread that waits for queued events."""
         self._inotify: INotify | None = None
+        """None outside of the block."""
         self._reader: threading.Thread | None = None
+        """The thread that reads events; None before the block."""
         self._is_ended = False
+        """True from `close` on."""
         self._private = ""
+        """A folder of our own with a file `mark`; "" before the block."""
         self._private_watch = -1
+        """That of our own folder."""
         self._marks = 0
+        """Events of `mark` that were processed: all before them are, too."""
 
     def __enter__(self) -> Self:
+        """Watch all folders; an error ends in `why_lost`."""
         if sys.platform != "linux":
             self._lose(REASONS[errno.ENOSYS])
             return self
@@ -285,6 +305,7 @@ class Watch:
     # ---------------------------------------------------------------------
 
     def _lose(self, reason: str) -> None:
+        """Keep the first reason, and wake threads that wait for events."""
         with self._changed:
             self.why_lost = self.why_lost or reason
             self._changed.notify_all()
@@ -316,6 +337,7 @@ def attribute_opens(
 
 
 def _join(folder: str, name: str) -> str:
+    """A path below a folder; either part may be ""."""
     return f"{folder}/{name}" if folder and name else folder or name
 
 
