@@ -773,7 +773,6 @@ class PendingAnswer:
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing to close: the block was never entered."""
-        return None
 
     def __getattr__(self, name: str) -> Callable[..., PendingAnswer]:
         """A method of any name that returns the same pending answer."""
