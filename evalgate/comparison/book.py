@@ -90,19 +90,19 @@ class ScoredSide:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
-    """The runs and rules that a book is made from.
-
-    `unpaired`: cases that cannot be compared with the base. `recorded`: suites whose agent
-    replays recordings, so that an outcome is exact. `unchanged`: suites with the same agent on both
-    sides. `is_together`: both sides ran at the same time, so that clock times can be compared."""
+    """The runs and rules that a book is made from."""
 
     head: Run
     base: Run | None = None
     policy: Policy
     unpaired: Mapping[CaseKey, CaseStatus] = field(default_factory=dict)
+    """Cases that cannot be compared with the base."""
     recorded: Collection[str] = ()
+    """Suites whose agent replays recordings, so that an outcome is exact."""
     unchanged: Collection[str] = ()
+    """Suites with the same agent on both sides."""
     is_together: bool = True
+    """Both sides ran at the same time, so that clock times can be compared."""
 
     def is_paired(self, key: CaseKey) -> bool:
         """True if the case is compared with the base."""

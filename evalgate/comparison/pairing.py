@@ -154,15 +154,15 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
 
 @frozen_dataclass
 class PolicyRule:
-    """The policy's rule for one criterion. `max_drop`: the tolerated drop, as a share of the scale
-    or, if the scale is open, of the base's mean. `advisory`: of suites and cases that never
-    decide."""
+    """The policy's rule for one criterion."""
 
     use: CriterionUse
     gating: bool
     advisory: bool
+    """Of suites and cases that never decide."""
     lower_is_better: bool
     max_drop: float
+    """A share of the scale or, if the scale is open, of the base's mean."""
 
     def drop_of(self, head: GradedTrial, base: GradedTrial) -> float | None:
         """By how much head's run is worse, from -1 to 1, as a share of the scale or, if the scale

@@ -50,7 +50,9 @@ ALL_CRITERIA = ""  # the name of a graded criterion: the run passes all deciding
 
 
 _FALL = (1.0, -1.0, 0.0, 0.0)
+"""By cell: how much head was worse."""
 _SWAPPED = (Cell.ROSE, Cell.FELL, Cell.PASSED, Cell.FAILED)
+"""By cell: the cell if the sides are exchanged."""
 _RATES = (0.3, 0.5, 0.7, 0.9, 0.98)
 """Assumed pass rates of a case if the change did nothing. They only set the stakes."""
 
@@ -99,13 +101,13 @@ def _believed(
 
 
 class Suspect:
-    """A case that fell: the belief about it, and the factors that a bet on its next pair pays in
-    each cell. `odds`: that it broke; 0 if it did not fall, so that nothing is bet on it. `is_past`:
-    it fell beside a base of another day, so the base may fail it today."""
+    """A case that fell: the belief about it, and the factors that a bet on its next pair pays."""
 
     def __init__(self, odds: float, *, is_past: bool = False) -> None:
         self.odds = odds
+        """That it broke; 0 if it did not fall, so that nothing is bet on it."""
         self.is_past = is_past
+        """It fell beside a base of another day, so the base may fail it today."""
         self.cells: tuple[Cell, ...] = ()
         self.tries = 0
         self._look()
@@ -129,36 +131,38 @@ NO_SUSPECT = Suspect(0.0)  # of all cases that did not fall: it never changes
 
 @frozen_dataclass
 class RunPair:
-    """One run of a case on each side.
-
-    `cell` None: a side could not be measured. `falls`: by graded criterion, the base's score minus
-    head's as a share of the scale, from -1 to 1. `is_staked` False: the two runs are of different
-    days."""
+    """One run of a case on each side."""
 
     cell: Cell | None
+    """None: a side could not be measured."""
     falls: Mapping[str, float] = field(default_factory=dict)
+    """By graded criterion: base's score minus head's as a share of the scale, from -1 to 1."""
     is_staked: bool = True
+    """False: the two runs are of different days."""
 
 
 @frozen_dataclass
 class CaseRuns:
-    """All runs of one case.
-
-    `group`: the cases that share one pass rate. `rounds`: its first runs. `pairs`: reruns on both
-    sides. `alone`: reruns of head only, True if passed (None: not measured). `is_failing`: by
-    head's first runs, and head can be rerun. `passes_on_base`: the base's first runs passed; None
-    if unknown. `is_suspect`: in the first runs, head and base pass different criteria; `pairs` are
-    scored by those that head lost. `can_pair`: both sides can be rerun."""
+    """All runs of one case."""
 
     key: CaseKey
     group: str = ""
+    """The cases that share one pass rate."""
     rounds: Sequence[RunPair] = ()
+    """Its first runs."""
     pairs: Iterable[RunPair] = ()
+    """Reruns on both sides."""
     alone: Iterable[bool | None] = ()
+    """Reruns of head only, True if passed (None: not measured)."""
     is_failing: bool = False
+    """By head's first runs, and head can be rerun."""
     passes_on_base: bool | None = None
+    """The base's first runs passed; None if unknown."""
     is_suspect: bool = False
+    """In the first runs, the sides pass different criteria; `pairs` are scored by those that head
+    lost."""
     can_pair: bool = True
+    """Both sides can be rerun."""
 
     def swapped(self) -> CaseRuns:
         """All of its pairs as first runs, with their sides exchanged."""
@@ -183,17 +187,16 @@ class Rerun:
 
 @frozen_dataclass
 class Terms:
-    """The rules of a purse.
-
-    `needed`: the amount that decides. `tolerated`: the number of failures that each group
-    tolerates. `graded`: the tolerated drop of each graded criterion, as a share of its scale.
-    `asks_alone`: cases that also fail on the base are rerun on head alone; cases without a base
-    always are."""
+    """The rules of a purse."""
 
     needed: float = 20.0
+    """The amount that decides."""
     tolerated: Counter[str] = field(default_factory=Counter)
+    """The number of failures that each group tolerates."""
     graded: Mapping[str, float] = field(default_factory=dict)
+    """The tolerated drop of each graded criterion, as a share of its scale."""
     asks_alone: bool = True
+    """Cases that fail on the base too are rerun on head alone, as those without a base are."""
 
 
 def staked(amounts: Sequence[float], fall: float) -> list[float]:
@@ -212,15 +215,17 @@ def evidence(drops: Iterable[float], *, tolerated: float) -> float:
 
 
 class State:
-    """The state of one case in the bets. `is_alone`: it is rerun on head alone; the odds that it
-    fails, the factor that these bets reached, and the number of these runs."""
+    """The state of one case in the bets."""
 
     def __init__(self, runs: CaseRuns) -> None:
         self.runs = runs
         self.suspect = NO_SUSPECT
         self.is_alone = self.has_passed = self.failed_together = False
+        """It is rerun on head alone; a rerun passed; it failed on both sides in one rerun."""
         self.odds = self.factor = 1.0
+        """That it fails, and the factor of these bets: by reruns of head alone."""
         self.tries = self.unmeasured = self.graded = 0
+        """Runs of head alone; unmeasured reruns, less measured ones; pairs."""
 
     @property
     def can_measure(self) -> bool:
@@ -271,8 +276,10 @@ class Purse:
             graded, 0.5 / max(len(graded), 1)
         )
         self._spread = {name: [share / len(SHARES)] * len(SHARES) for name, share in shares.items()}
+        """By criterion: the amounts that bet equally on every pair."""
         self._seen = {name: [1.0 / len(SHARES)] * len(SHARES) for name in graded}
         self._product = 1.0
+        """The factor of the bets on single cases."""
         self._states = {case.key: State(case) for case in cases}
         self._failing_states = [state for state in self._states.values() if state.runs.is_failing]
         self.factors: dict[CaseKey, float] = {}

@@ -20,15 +20,17 @@ from .book import Sides
 from .purse import CaseRuns, RunPair, Terms, play
 
 TRIES = 200
+"""Simulated pull requests."""
 MOST_PAIRS = 20_000
-"""The number of simulated pull requests, and the most pairs of first runs in all of them. Larger
-runs simulate fewer pull requests."""
+"""First runs in all of them; larger runs simulate fewer pull requests."""
 FEWEST_TRIES = 10
 BROKEN_COUNTS = (1, 2, 3)
 BROKEN_RATE = 0.02
+"""The pass rate of a broken case."""
 PRIOR = 2.0
 """The pass rate of all cases counts as this many runs of each case."""
 OFTEN_MISSED = 0.5
+"""A case is named if its failure is missed more often."""
 PAIRS = {
     (True, True): RunPair(cell=Cell.PASSED),
     (True, False): RunPair(cell=Cell.ROSE),

@@ -118,14 +118,15 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _ThresholdGate:
-    """Is head good enough? `cases`: compared with `base`. `is_compared`: the comparison decides
-    criteria without a threshold. Other fields are arguments of `decide`."""
+    """Is head good enough? Most fields are arguments of `decide`."""
 
     run: Run
     policy: Policy
     base: Run | None
     cases: Sequence[CaseComparison]
+    """Compared with `base`."""
     is_compared: bool
+    """The comparison decides criteria without a threshold."""
     book: Book
     decided: Mapping[CaseKey, CaseVerdict]
 

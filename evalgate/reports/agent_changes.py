@@ -15,9 +15,13 @@ from evalgate.values import frozen_dataclass
 from .phrases import phrase
 
 NAME = 60
+"""Characters of a name that are shown."""
 TEXT = 100_000
+"""Characters of each text that are compared."""
 MOST_SHOWN = 6
+"""Changes in the sentence."""
 PACKAGES = 2
+"""Packages that the sentence names; more are counted."""
 MOST = 2_000
 """Changes that are looked at: results may come from anybody."""
 RANKS = {

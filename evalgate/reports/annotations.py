@@ -18,9 +18,13 @@ from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 1_000
+"""Characters of a reason in an output."""
 MESSAGE_LIMIT = 1_000
+"""Characters of a message; the log of the job has all of it."""
 TITLE_LIMIT = 120
+"""Characters of a name in a title."""
 NAMES = 1_000
+"""Criteria in an output; results may have any number of them."""
 NAME_LIMIT = 100
 """GitHub takes 1 MB of outputs in all."""
 PER_LEVEL = 10
@@ -37,7 +41,9 @@ class Remark:
     line: int | None
     """From 1; None if it is unknown."""
     title: str
+    """One line, shown above the message."""
     message: str
+    """Several lines, limited in length."""
 
 
 def remarks(report: Report) -> tuple[Remark, ...]:
@@ -71,10 +77,12 @@ def remarks(report: Report) -> tuple[Remark, ...]:
 
 
 def _has_failed(case: CaseView) -> bool:
+    """True if a criterion of the case fails, not its agent."""
     return case.kind is VerdictKind.FAIL and not case.agent_failed
 
 
 def _case_remark(case: CaseView, links: Links) -> Remark:
+    """The remark on a case that does not pass: its missed criteria, or why it was not measured."""
     is_warning = case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
     lines = [
         *case.misses(lambda name: plain.label(name, TITLE_LIMIT)),

@@ -41,9 +41,12 @@ TOLERANCE_PHRASES: Mapping[VerdictKind, str] = {
 }
 """The phrase for why a suite with such a case passes."""
 FAILED_LABELS = frozenset({*labels.FAILURES, *labels.UNSTABLE})
+"""The labels of cases that failed, by chance or not."""
 
 WHY_LIMIT = 600
+"""Characters of a reason."""
 DETAIL_LIMIT = 20_000
+"""Characters of an agent's output."""
 
 
 KINDS: Mapping[Change, VerdictKind] = {
@@ -75,6 +78,7 @@ class CaseSide:
     """A case in the run of one side."""
 
     run: Run
+    """All results of the side."""
     trials: tuple[GradedTrial, ...]
     """In order of repeats."""
     confirmations: tuple[GradedTrial, ...]
@@ -91,10 +95,13 @@ class CaseView:
     """A case with all that reports say of it."""
 
     head: CaseSide
+    """Its trials on head."""
     base: CaseSide | None = None
     """None without a run of the base."""
     verdict: CaseVerdict
+    """Of the threshold gate."""
     suite: Suite
+    """Head's; it has the criteria by which both sides are scored."""
     eval_case: Case
     """The case in the user's files."""
     label: CaseLabel
@@ -482,6 +489,8 @@ def base_words(comparison: Comparison) -> str:
 
 
 def _is_one_agent(comparison: Comparison) -> bool:
+    """True if the change touches no agent of the compared cases, so both sides have the same
+    results."""
     return bool(comparison.unchanged) and all(
         case.suite in comparison.unchanged for case in comparison.cases
     )

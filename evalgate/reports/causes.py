@@ -15,8 +15,11 @@ from .cases import CaseView
 from .phrases import phrase
 
 LIMIT = 160
+"""Characters of a cause; of a full sentence twice as many."""
 NAMED_ARGUMENTS = 3
+"""Criteria that a cause names."""
 VALUE = 40
+"""Characters of an argument's value."""
 VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|(?<!_v)\d+(?:\.\d+)?")
 """What differs between failures of one cause: addresses, ids, numbers; no criterion's version."""
 
@@ -99,6 +102,7 @@ def _differences(case: CaseView, *, is_brief: bool) -> Iterator[str]:
 def _unmet(
     findings: Sequence[tuple[str, Finding]], failing_names: set[str], *, is_brief: bool
 ) -> Iterator[str]:
+    """Sentences on findings of failing criteria with a score of 0, such as an unmet rubric."""
     for name, finding in findings:
         if name in failing_names and finding.score == 0:
             subject = plain.clip_end(plain.one_line(str(finding.subject)), LIMIT)
@@ -160,4 +164,5 @@ def _argument_difference(expected_call: ToolCall, actual_call: ToolCall, *, is_b
 
 
 def _is_of_calls(name: str) -> bool:
+    """True if a criterion compares calls, by its name: custom metrics declare nothing."""
     return "tool" in name or "trajectory" in name

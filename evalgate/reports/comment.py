@@ -29,41 +29,67 @@ from .phrases import phrase
 from .view import View
 
 COMMENT_LIMIT = 65_536
+"""GitHub's limit, in characters that it may count as UTF-16 units."""
 RESERVED = 1_536
 """Kept free for what a publisher adds (a hidden marker, a note on where files are)."""
 HEAD_ROOM = 16_000
+"""UTF-16 units, as all rooms here: for the parts that check runs have as well."""
 FOLD_ROOM = 100
+"""For the tags and the title of a folded part."""
 EDITS_ROOM = 12_000
+"""For the rules, files and cases that the change edits."""
 FALLS_ROOM = 8_000
+"""For the criteria that fell, with their cases."""
 LATER_SHARE = 0.2
+"""The most that each group of cases after the first takes of their room."""
 CRITERIA = 20
+"""Rows of the table of criteria."""
 PROBLEMS = 10
+"""Problems, and evaluation files that could not be measured."""
 MIXED = 20
+"""Cases whose runs differ."""
 CAUSES = 3
+"""Shared causes."""
 FALLS = 3
+"""Criteria that fell, each with its cases."""
 MOVED = 5
-"""The number of fallen criteria shown with their cases, and of cases for each."""
+"""Cases for each of these criteria."""
 
 SUMMARY_LIMIT = 1024 * 1024
+"""GitHub's limit for the summary of a step, in bytes."""
 BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 in a summary; a UTF-16 unit takes three at most."""
 SUMMARY_RESERVED = 64 * 1024
+"""Bytes kept free for what else is written to it."""
 SUMMARY_EDITS_ROOM = 60_000
+"""As EDITS_ROOM, for the summary."""
 SUMMARY_FALLS_ROOM = 20_000
+"""As FALLS_ROOM, for the summary."""
 TABLE_SHARE = 0.5
+"""The most that the table of all cases takes of the summary's room."""
 
 NAME = 80
+"""Characters of a name."""
 FOLD_FROM = 10
+"""As many lines below full cases are folded."""
 GROUP_FROM = 4
+"""As many unmeasured cases with one reason share an entry."""
 WIDTH = 96
+"""Columns of a code block, in which GitHub wraps nothing."""
 ANSWER_LIMIT = 1_200
+"""Characters of each answer, around the first difference."""
 CALL_LINES = 40
+"""Lines of a difference of calls."""
 BRIEF_ANSWER = 240
+"""As ANSWER_LIMIT, for the case that is open."""
 BRIEF_LINES = 8
-"""Limits for the case that is open."""
+"""As CALL_LINES, for the case that is open."""
 SHORT_LINES = 3
+"""Answers of at most so many lines are compared by line."""
 LEAST_LIKENESS = 0.35
+"""From 0 to 1: answers less alike are compared by line, not by word."""
 LONG_STRETCH = 160
+"""Characters: of longer common text only the ends are shown."""
 
 
 GROUPS = {
@@ -135,6 +161,7 @@ def render_summary(report: Report) -> str:
 
 
 def _rules(report: Report, *, room: int) -> str:
+    """The edits of the change to its own gate that fit; "" if it has none."""
     if not (report.edits.edits or report.edits.by_base):
         return ""
     edit_summary = edits.summarize(
@@ -144,6 +171,7 @@ def _rules(report: Report, *, room: int) -> str:
 
 
 def _mark(text: str) -> str:
+    """A name as code."""
     return markdown.code(plain.label(text, NAME))
 
 
@@ -164,6 +192,7 @@ def _cases(v: View, *, room: int) -> str:
 
 
 def _fold_group(group: str, v: View, *, room: int) -> str:
+    """A folded group of cases without the open one; "" if no other is left."""
     group_cases = v.by_group[group]
     open_cases = set(_open_cases(v))
     case_views = [case for case in group_cases if case not in open_cases]
@@ -246,10 +275,12 @@ def _draw(name: str, subject: object, *arguments: object, **options: object) -> 
 
 
 def _mixed(v: View, *, limit: int) -> str:
+    """The criteria and cases whose runs differ, the first `limit` of them."""
     return _draw("mixed", [(case, verdict) for case in v.cases for verdict in case.mixed], limit)
 
 
 def _table(v: View, *, room: int) -> str:
+    """The table of all cases, in the order of the verdict: as many rows as fit."""
     has_suites = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
@@ -262,6 +293,7 @@ def _table(v: View, *, room: int) -> str:
 
 
 def _join_parts(parts: Iterable[str]) -> str:
+    """The parts that are not empty, with a blank line between them."""
     return "\n\n".join(part for part in parts if part)
 
 
@@ -455,4 +487,5 @@ _NAMES = {
     "wording": wording,
     "words": words,
 }
+"""What the template may use."""
 _TEMPLATE = templates.Template("comment.md.j2", package=__package__, names=_NAMES)

@@ -21,6 +21,7 @@ NAMED = 5
 GROUPED_KINDS = frozenset({EditKind.CASE_REMOVED, EditKind.CASE_CHANGED})
 """Several edits of these kinds in one file are one line."""
 EXPECTATION_KINDS = GROUPED_KINDS | {EditKind.SUITE_REMOVED}
+"""Edits of what is expected, which are counted together."""
 
 
 def sentence(edits: Edits) -> str:
@@ -57,6 +58,7 @@ def summarize(edits: Edits, *, mark: Mark, room: int, size: Callable[[str], int]
 
 
 def _lines(edits: Sequence[GateEdit], mark: Mark) -> Iterator[str]:
+    """Each edit in a line; edits of several cases of one file share a line."""
     yield from (_line(edit, mark) for edit in edits if edit.kind not in GROUPED_KINDS)
     edits_by_file = grouped(
         ((edit.kind, edit.suite), edit) for edit in edits if edit.kind in GROUPED_KINDS
@@ -71,6 +73,7 @@ def _lines(edits: Sequence[GateEdit], mark: Mark) -> Iterator[str]:
 
 
 def _line(edit: GateEdit, mark: Mark) -> str:
+    """An edit with the file that it is in, if it has one."""
     text = _change(edit, mark)
     return (
         phrase("edit_in", text, mark(edit.suite)) if edit.suite not in ("", edit.subject) else text
@@ -78,6 +81,7 @@ def _line(edit: GateEdit, mark: Mark) -> str:
 
 
 def _change(edit: GateEdit, mark: Mark) -> str:
+    """An edit without its file: the name and both values."""
     is_file = edit.kind is EditKind.FILE
     base, head = (text if is_file else text and mark(text) for text in (edit.base, edit.head))
     return phrase("edit", edit.kind, mark(edit.subject), base, head)

@@ -27,16 +27,25 @@ LIMIT = 48 * 1000 * 1000
 EDITS_ROOM = 1_000_000
 """Characters: thousands of rules."""
 NAME = 200
+"""Characters of a name."""
 WIDTH = 640
+"""Of the drawing of the purse, in units of its SVG."""
 HEIGHT = 120
+"""The same from top to bottom."""
 MARGIN = 8
+"""Free on all sides of the drawing."""
 LEAST = 0.1
+"""The lowest worth that the drawing shows; lower ones are at its edge."""
 MOST = 1e4
-"""The drawing of the purse: its size, and the range of worths that it has."""
+"""The highest worth that the drawing shows."""
 MOST_POINTS = 400
+"""Bets that are drawn; of more, every nth."""
 MOST_FALLS = 20
+"""Lost bets that are listed."""
 NAME_WIDTH = 60
+"""Characters of a case's name beside its bet."""
 SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
+"""In the order in which they run."""
 
 
 def render(report: Report) -> str:
@@ -102,12 +111,14 @@ def drawing_of(book: Book) -> JsonObject | None:
 
 
 def _down(worth: float) -> str:
+    """The distance of a worth from the top of the drawing, on a logarithmic scale."""
     height = math.log(min(max(worth, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
     return f"{HEIGHT - MARGIN - height * (HEIGHT - 2 * MARGIN):.1f}"
 
 
 @functools.cache
 def _source(name: str) -> Safe:
+    """A file among the templates, read once."""
     return templates.source(name, package=__package__)
 
 
@@ -126,4 +137,5 @@ _NAMES = {
     "wording": wording,
     "words": words,
 }
+"""What the template may use."""
 _TEMPLATE = templates.Template("report.html.j2", package=__package__, names=_NAMES)

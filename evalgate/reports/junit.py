@@ -25,13 +25,17 @@ from .phrases import phrase
 from .turns import Turn
 
 TEXT_LIMIT = 4_000
+"""Characters of a reason, a message or an answer."""
 DETAIL_LIMIT = 8_000
+"""Characters of an agent's output."""
 COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
 """The attributes that count elements, and the tags of these. Texts have no `<`: it is escaped."""
 INDENT = "  "
+"""Of one level of elements."""
 GROUP = 500
 """The most test cases that are elements in memory at a time."""
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
+"""Endings that a class name omits; the first that fits."""
 
 
 def render(report: Report) -> str:
@@ -72,6 +76,7 @@ def _suite_text(test_suite: TestSuite, test_cases: str, *, seconds: float = 0.0)
 
 
 def _case_texts(test_cases: Sequence[TestCase], seconds: Iterable[float] = (0.0,)) -> str:
+    """The elements of test cases as text, each with its duration in seconds."""
     document: ET.Element = TestSuite("", test_cases).build_xml_doc()
     for element, duration in zip(document, seconds, strict=True):
         element.set("time", f"{duration:.3f}")
@@ -82,6 +87,7 @@ def _case_texts(test_cases: Sequence[TestCase], seconds: Iterable[float] = (0.0,
 
 
 def _suite(suite: SuiteVerdict, case_views: list[CaseView], report: Report) -> str:
+    """The element of a suite; test cases become text in groups, so that memory stays small."""
     counts = labels.count(case.label for case in case_views)
     facts = {
         "verdict": phrase("kind_word", suite.kind),
@@ -157,6 +163,7 @@ def _opening_tag(element: ET.Element, *, level: int) -> str:
 
 
 def _test_case(case: CaseView) -> TestCase:
+    """The element of a case, with a failure, an error or a skip as the gate counts it."""
     suffix = next((ending for ending in SUFFIXES if case.suite.key.endswith(ending)), "")
     test_case = TestCase(
         plain.visible(case.verdict.case_id) or "(empty)",
@@ -197,6 +204,7 @@ def _test_case(case: CaseView) -> TestCase:
 
 
 def _reason(case: CaseView) -> str:
+    """Why a case was not measured, on one line."""
     return plain.one_line(case.unmeasured_reason)
 
 
@@ -217,6 +225,8 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 
 
 def _body(case: CaseView) -> str:
+    """The text of a failure or an error: the place, the cause, the turns that went wrong, failed
+    runs."""
     notable_turns = turns.conversation_of(case).notable
     lines = [
         str(case.place),
@@ -233,6 +243,7 @@ def _body(case: CaseView) -> str:
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
+    """A turn in lines: the message, then expected and actual calls and answers."""
     yield phrase("turn", turn.number, 0, plain.one_line(plain.clip(turn.user, TEXT_LIMIT)))
     if turn.actual is None:
         yield f"  {phrase('unreached_turn')}"

@@ -22,6 +22,7 @@ from .turns import Turn
 from .view import View
 
 DUST = 1e-9
+"""Smaller drops are rounding errors."""
 NOTABLE = 0.1
 """The fall of one case that is worth a sentence above all, as a share of the criterion's scale;
 never less than what the policy tolerates of the mean. On an open scale (tokens, seconds), the
@@ -33,6 +34,7 @@ class CaseFall:
     """The scores of one case by one criterion on both sides."""
 
     case: CaseView
+    """With trials on both sides."""
     row: CriterionComparison
     """The criterion over all cases."""
     base: float
@@ -85,6 +87,7 @@ class Fall:
     """A deciding criterion that fell."""
 
     row: CriterionComparison
+    """Its comparison over all cases."""
     case_falls: tuple[CaseFall, ...]
     """The cases that fell, largest drop first."""
     higher: int
@@ -146,5 +149,6 @@ def _pairs(row: CriterionComparison, v: View) -> Iterator[CaseFall]:
 
 
 def _score(trial: GradedTrial, name: str) -> Score | None:
+    """The score of a trial by a criterion; None if it has none."""
     grade = trial.grades.get(name)
     return grade if isinstance(grade, Score) else None

@@ -45,6 +45,7 @@ MAX_TEXT = 500_000
 QUERY_WIDTH = 300
 """Characters of each user message that the search covers."""
 DEFLATE_LEVEL = 6
+"""zlib's default: higher levels take much longer for little."""
 NO_CAUSE = -1
 """In place of the index of a cause, for cases that passed."""
 
@@ -102,10 +103,14 @@ class _CasePacker:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
+        """Base64, each with as many cases as fit in PART_BYTES."""
         self.traces: list[str] = []
+        """Base64, one per case that has a trace."""
         self.used = 0
         self._cases: list[bytes] = []
+        """JSON of the cases that are in no part yet."""
         self._size = 0
+        """Their bytes."""
 
     def add(self, case: JsonObject, trace: JsonObject) -> JsonObject:
         """Pack a case and its trace, if it has one; return the indexes of its part and of the case
@@ -143,18 +148,21 @@ def _json(document: Any) -> bytes:
 
 
 def _pack(text: bytes) -> str:
+    """The text deflated without a header, as the browser's "deflate-raw" expects, in base64."""
     # -15: without a header, as the browser's "deflate-raw" expects
     packer = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
     return base64.b64encode(packer.compress(text) + packer.flush()).decode()
 
 
 PACKED_TEXT = re.compile(r'(<script type="text/plain">)([A-Za-z0-9+/=]*)(</script>)')
+"""An element of the page with packed text: its start, the text, its end."""
 
 
 def rewrite_texts(page: str, rewrite: Callable[[str], str]) -> str:
     """A page with `rewrite` applied to all of its texts, also packed ones. It removes secrets."""
 
     def repack(match: re.Match[str]) -> str:
+        """The element with its text rewritten; unchanged if the text is."""
         text = zlib.decompress(base64.b64decode(match[2]), -15).decode()
         clean_text = rewrite(text)
         return (
@@ -294,6 +302,7 @@ def _case_and_traces(
 
 
 def _criterion(verdict: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
+    """A criterion of a case: the means of both sides as text, "-" for none."""
     return {
         "name": verdict.name,
         "kind": verdict.kind.value if verdict.kind else "",
@@ -393,6 +402,7 @@ def _turn(turn: Invocation, events: Sequence[Event] | None) -> JsonObject:
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:
+    """A finding with its judge's samples, each a label and its explanation."""
     return {
         "criterion": name,
         "turn": finding.turn,

@@ -10,6 +10,7 @@ from evalgate.text import templates, words
 _TEMPLATE = templates.Template(
     "sentences.txt.j2", package="evalgate.reports", names={"words": words}
 )
+"""Its macros are functions, mappings by kind, or texts."""
 
 
 def phrase(name: str, /, *values: object) -> str:
@@ -20,6 +21,7 @@ def phrase(name: str, /, *values: object) -> str:
 
 
 def _render(name: str, *values: object) -> str:
+    """The sentence, rendered anew. `values` of a mapping: its key."""
     sentence = getattr(_TEMPLATE.macros, name)
     if isinstance(sentence, dict):  # words by kind
         (kind,) = values
@@ -30,5 +32,6 @@ def _render(name: str, *values: object) -> str:
 
 
 CONSTANTS = (str, int, float, type(None))
+"""Types of values that can never change."""
 _constant = functools.lru_cache(maxsize=4096, typed=True)(_render)
 """The same for facts that cannot change: 10,000 cases have the same few sentences."""

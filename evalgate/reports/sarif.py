@@ -20,11 +20,15 @@ LIMIT = 5_000
 """GitHub's limit of results per file."""
 
 SUBJECT_LIMIT = 300
+"""Characters of what a finding is about."""
 REASON_LIMIT = 500
+"""Characters of a judge's explanation."""
 NAMED = 5
+"""Findings in one result; more are counted."""
 
 
 RULES = ("safety_v1", "hallucinations_v1")
+"""The criteria whose failures are alerts: they find faults in an answer, whatever was expected."""
 
 
 def render(report: Report) -> str:
@@ -147,6 +151,7 @@ def _message(
 
 
 def _rule(name: str) -> JsonObject:
+    """The description of a criterion for GitHub's list of alerts."""
     title = phrase("finding_title", name)
     text = phrase("finding_text", name)
     return {

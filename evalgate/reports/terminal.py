@@ -24,22 +24,37 @@ from .turns import Turn
 from .view import View
 
 GROUPS = 50
+"""Entries of broken cases and of broken files."""
 FULL_DIFFERENCES = 10
+"""Cases that are shown with their difference."""
 NAMED_CASES = 8
+"""Cases with one message that are named."""
 CAUSES = 20
+"""Shared causes that are listed."""
 NAME_WIDTH = 60
+"""Characters of a name."""
 WHY_WIDTH = 200
+"""Characters of a finding."""
 WHY_LIMIT = 400
+"""Characters of a case's reason."""
 REASON_LIMIT = 1_000
+"""Characters of the verdict's reason, and of a note on the base."""
 LOG_WIDTH = 120
+"""Columns of a difference if the width is unlimited."""
 CALL_LINES = 12
+"""Lines of a difference of calls."""
 ANSWER_LINES = 4
+"""Lines of each answer."""
 FINDINGS = 3
+"""Findings below a difference."""
 FALLS = 5
+"""Criteria that fell."""
 MOVED = 3
+"""Cases for each criterion that fell."""
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+"""The numbers of ANSI's SGR sequences."""
 KINDS: dict[VerdictKind | None, Style] = {
     None: "",
     VerdictKind.PASS: "green",
@@ -47,15 +62,20 @@ KINDS: dict[VerdictKind | None, Style] = {
     VerdictKind.INCONCLUSIVE: "yellow",
     VerdictKind.NOT_MEASURED: "yellow",
 }
+"""The color of a verdict; None: there is none."""
 MET: dict[bool | None, Style] = {None: "", True: "green", False: "red"}
+"""The color of a criterion by `CriterionTotals.met`."""
 MARKS: dict[str, Style] = {"-": "red", "+": "green", "=": "dim", " ": ""}
+"""The color of a line by the mark that it begins with; `=`: the base's."""
 
 
 class Line(NamedTuple):
     """A line of text."""
 
     text: str
+    """Not yet safe for a runner, see `_render_lines`."""
     style: Style = ""
+    """"" for the terminal's own color."""
     file: str = ""
     """The file name in it, which links to the file if the terminal supports that."""
     hang: int = 0
@@ -63,6 +83,7 @@ class Line(NamedTuple):
 
 
 BLANK = Line("")
+"""Between sections."""
 
 
 def render(
@@ -120,6 +141,8 @@ def link(label: str, path: str) -> str:
 
 
 def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
+    """The lines as text that runners take for no commands, with colors and links if they are
+    wanted."""
     texts = []
     for line in lines:
         text = plain.disarm(line.text)
@@ -135,6 +158,7 @@ def _render_lines(lines: Iterable[Line], *, color: bool = False, folder: str = "
 
 
 def _label(text: str) -> str:
+    """A name, limited in length."""
     return plain.label(text, NAME_WIDTH)
 
 
@@ -230,6 +254,7 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 
 
 def _findings(turn: Turn) -> list[str]:
+    """A line for each finding of a turn: criterion, label, subject and text."""
     rows = (
         (_label(name), finding.label, finding.subject, finding.text)
         for name, finding in turns.visible_findings(turn.findings)
@@ -238,6 +263,7 @@ def _findings(turn: Turn) -> list[str]:
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
+    """The calls of a turn as a difference; nothing if they are equal."""
     if not turn.calls_differ:
         return
     diff_lines, omitted_count = turns.call_lines(
@@ -249,6 +275,7 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
+    """The expected answer above the actual one; nothing if they are equal."""
     expected_answer = turn.expected_answer
     actual_answer = turn.actual_answer
     if expected_answer == actual_answer:
@@ -269,6 +296,7 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def _answer_lines(mark: str, text: str, width: int) -> Iterator[Line]:
+    """A text in the color of its mark, wrapped, its first lines only."""
     rows = plain.wrap(plain.flat(text), width)
     yield from (Line(f"    {mark} {row}".rstrip(), MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
 
@@ -325,6 +353,7 @@ def _kind_and_reason(verdict: CriterionVerdict) -> str:
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
+    """A turn in full: the message, the calls, the answer, the findings."""
     yield Line(phrase("turn", turn.number, 0, plain.flat(turn.user)), "bold")
     if turn.actual is None:
         yield Line(f"    {phrase('turn_not_reached')}")
@@ -466,6 +495,7 @@ def _fall_lines(fall: Fall, width: int) -> Iterator[Line]:
 
 
 def _verdict_lines(v: View) -> Iterator[Line]:
+    """The counts, the notices, the verdict with its reasons, and what to do next."""
     report = v.report
     counts = wording.counts(v.counts)
     judges = view.judges_summary(report.run.judges) if report.run.judges else ""

@@ -27,7 +27,9 @@ from .cases import CaseView
 from .phrases import phrase
 
 QUOTE_WIDTH = 160
+"""Characters of a model's error."""
 TRAJECTORY = "tool_trajectory_avg_score"
+"""The criterion by which a file that mentions no calls expects none."""
 
 
 @frozen_dataclass
@@ -47,6 +49,7 @@ class Turn:
     base: Invocation | None = None
     """The base's turn, for new failures."""
     scores: tuple[CriterionVerdict, ...] = ()
+    """Of the criteria that score each turn."""
     findings: tuple[tuple[str, Finding], ...] = ()
     """Each with the name of its criterion."""
 
@@ -246,6 +249,7 @@ def scores(
 
 
 def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:
+    """The findings on a turn, or on the whole conversation (None), each with its criterion."""
     for name, grade in trial.grades.items():
         yield from ((name, finding) for finding in grade.findings if finding.turn == number)
 

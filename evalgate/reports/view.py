@@ -33,12 +33,19 @@ from .cases import CaseView
 from .phrases import phrase
 
 UNKNOWN = "-"
+"""In place of a value that is not known."""
 LISTED = 8
+"""Values of one fact that are named."""
 JUDGES = 20
+"""Criteria whose judges are listed."""
 LEAST_CASES = 3
+"""Fewer cases have no list of their causes."""
 SHA = 12
+"""Digits of a commit."""
 NAME_WIDTH = 80
+"""Characters of a criterion's name."""
 CAUSE_LIMIT = 320
+"""Characters of a reason."""
 UNSCORED = frozenset(
     {
         Reason.JUDGE_UNAVAILABLE,
@@ -236,6 +243,7 @@ def view_of(report: Report) -> View:
 
 
 _last: View | None = None
+"""The last view that was made, see `view_of`."""
 
 
 @frozen_dataclass
@@ -243,6 +251,7 @@ class CriterionTotals:
     """One criterion of one suite over the cases that it applies to."""
 
     suite: str
+    """Its key."""
     use: CriterionUse
     """The criterion as it is configured."""
     threshold: float | None
@@ -250,9 +259,11 @@ class CriterionTotals:
     mean: float | None
     """Over the cases that have a value; None without any."""
     total: int
+    """The cases that it applies to."""
     passed: int
     """The cases that reach the threshold; if it decides nothing, those with a value."""
     failed: int
+    """The cases below its threshold."""
 
     @property
     def not_evaluated(self) -> int:

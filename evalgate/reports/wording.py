@@ -38,12 +38,18 @@ from .cases import CaseView
 from .phrases import phrase
 
 REASON_LIMIT = 600
+"""Characters of a gate's reason."""
 COMMAND_LIMIT = 4_000
+"""Characters: longer commands are shown as they were given."""
 LOOK_LIMIT = 300
+"""Characters of a command that is worth a line."""
 Placement: TypeAlias = Literal["above", "below"]
+"""Where the cases are, seen from a sentence about them."""
 SHA_WIDTH = 12
+"""Digits of a commit in a command."""
 NAME_WIDTH = 80
 HEX = frozenset("0123456789abcdef")
+"""Digits of a commit: any other text is no commit, and in no command."""
 COUNTED = (
     CaseLabel.PASSED,
     CaseLabel.FAILED,
@@ -54,6 +60,7 @@ COUNTED = (
 )
 """The counts that add up to all cases."""
 ALWAYS_COUNTED = (CaseLabel.PASSED, CaseLabel.FAILED, CaseLabel.NOT_MEASURED)
+"""Counted even if there are none."""
 
 
 def counts(cases: Mapping[str, int]) -> tuple[tuple[str, int, str], ...]:
@@ -157,10 +164,13 @@ class _Threshold:
     def __init__(
         self, verdict: Verdict, suites: Sequence[SuiteVerdict], run: Run, kind: VerdictKind
     ) -> None:
+        """`suites`: those that decide. `kind`: that of the sentence."""
         has_listed = any(case.listing for case in verdict.cases)
         cases = [case for suite in suites for case in suite.cases if not case.listing]
         self.cases = cases
+        """Of the deciding suites, without listed ones."""
         self.noun = phrase("deciding_case", has_listed or len(suites) < len(verdict.suites))
+        """The word for them, another one if there are cases that do not decide."""
         self.passed = sum(case.kind is VerdictKind.PASS for case in cases)
         self.flaky = sum(case.is_flaky for case in cases)
         self.failed = [
@@ -169,6 +179,7 @@ class _Threshold:
         self.unmeasured = sum(
             case.kind is VerdictKind.NOT_MEASURED and case.exemption is None for case in cases
         )
+        """Their number, without those that reruns or the list excuse."""
         self.doubtful = sum(case.doubtful for case in cases)
         # empty without a base
         counts = Counter(
@@ -179,13 +190,16 @@ class _Threshold:
             for origin in FailureOrigin
             if counts[origin]
         )
+        """The failures by origin, in words; empty without a base."""
         self.suites = [
             suite.suite
             for suite in suites
             if suite.cases and kind in (suite.kind, *suite.lesser_kinds)
         ]
+        """The names of those with this kind."""
         broken_keys = {suite.key for suite in run.suites if suite.problem}
         self.broken = [suite for suite in suites if suite.suite in broken_keys]
+        """Those whose file could not be measured."""
 
     def share(self, count: int) -> str:
         """`2 of 3 cases`."""
@@ -193,15 +207,18 @@ class _Threshold:
 
 
 class _Regression:
-    """The values for the sentences of the regression gate. `rows`: the deciding criteria."""
+    """The values for the sentences of the regression gate."""
 
     def __init__(self, run: Run, comparison: Comparison, policy: Policy) -> None:
         self.run = run
         self.comparison = comparison
         self.policy = policy
         self.rows = [row for row in comparison.criteria if row.rule.gating]
+        """The deciding criteria."""
         self.truncated = run.truncated or (comparison.base.truncated if comparison.base else "")
+        """The budget that ended a side's run, in words; "" if none did."""
         self.problem = str(comparison.problem or phrase("no_base_results")).rstrip(".")
+        """Why there are no results of the base, without a full stop."""
 
     def rows_with(self, change: str) -> list[CriterionComparison]:
         """The criteria with this change, largest drop first."""
@@ -295,6 +312,7 @@ def next_step(report: Report, *, placement: Placement = "below") -> str:
 
 
 DRIFT = "provider-drift"
+"""The code of the warning about a drift, see `Drift`."""
 NOTICE_NAMES = 5
 """How many cases a notice names."""
 
@@ -328,6 +346,7 @@ def notices(report: Report, cases: Sequence[CaseView]) -> Iterator[tuple[str, st
 
 
 def _inconclusive_step(report: Report, placement: Placement) -> str:
+    """The next step if the data cannot decide; "" if the base's own failures do not block."""
     if report.run.truncated:
         return phrase("step_cut_short")
     comparison = report.compared
@@ -347,6 +366,7 @@ def _failures(report: Report) -> list[CaseVerdict]:
 
 
 def _pass_step(report: Report, placement: Placement) -> str:
+    """The next step after a pass with failures; "" for a clean one."""
     failures = _failures(report)
     if not failures:
         return phrase("step_no_baseline") if report.compared.no_agent else ""
@@ -367,9 +387,11 @@ def _pass_step(report: Report, placement: Placement) -> str:
 
 
 OLD_ORIGINS = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
+"""Failures that the base has too, or that chance made."""
 
 
 def _fail_step(report: Report, placement: Placement) -> str:
+    """The next step after a failure, by what caused it."""
     comparison = report.compared
     if report.edits.decide and not report.edits.by_base:
         return phrase("step_stricter", edits.rules(report.edits, mark=plain.quoted))
@@ -394,6 +416,7 @@ def _fail_step(report: Report, placement: Placement) -> str:
 
 
 def _not_measured_step(report: Report, placement: Placement) -> str:
+    """The next step if something could not be evaluated: the most specific one."""
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.listing for case in report.verdict.cases):

@@ -57,9 +57,13 @@ from .labels import CaseLabel
 from .shapes import AnyGrade, Described, Entry, OutcomeEntry, described, fields_of
 
 SCHEMA_VERSION = 6
+"""Of results.json; a file with another one is refused."""
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
+"""From 1; also the number of shards."""
 MOST_BYTES = 2 * 1024**3
+"""Of a results.json that is read."""
 NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."
+"""The hint if a file is no results.json."""
 
 # --- the layout: the fields of each noun, and additional fields -----------------------------------
 
@@ -213,6 +217,7 @@ CaseCounts: Any = create_model(
     __doc__=labels.count.__doc__,
     **dict.fromkeys(labels.count(()), (int, 0)),  # type: ignore[call-overload]  # fields by name
 )
+"""Has a field for each label, so that no label is forgotten."""
 
 
 @fields_of(Verdict, without={"suites", "book", "origins", "open"})
@@ -534,8 +539,12 @@ class StoredOutcomes:
     def __init__(
         self, raw: Mapping[TrialKey, JsonObject], agents: Mapping[str, tuple[AgentDetails, ...]]
     ) -> None:
+        """`raw`: each outcome as it was written. `agents`: by the address that outcomes refer
+        to."""
         self.raw = raw
+        """Each outcome as it was written."""
         self._agents = dict(agents)
+        """By the address that outcomes refer to."""
 
     @classmethod
     def joined(cls, stored_outcomes: Sequence[StoredOutcomes]) -> StoredOutcomes:
@@ -570,6 +579,7 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and its other contents."""
 
     run: Run
+    """Its trials, whose transcripts are read from `outcomes`."""
     outcomes: StoredOutcomes
     version: str
     """The version of evalgate that wrote it."""
@@ -807,12 +817,17 @@ def _part(results_file: Any, case_entries: Mapping[CaseKey, CaseEntry]) -> PlanP
 # --- results of an unknown author: reading them must not cost more than reading others of that size
 
 MOST_DEPTH = 60
+"""Levels of lists and objects."""
 MOST_NODES = 5_000_000
+"""Values and keys in all."""
 MOST_TEXT = 1_000_000
 """The most characters of one text."""
 MOST_NUMBER = 2**53
+"""The largest absolute number; every reader of JSON stores whole ones up to it exactly."""
 MOST_CASES = 10_000
+"""Of all suites."""
 MOST_TRIALS = 100_000
+"""Of all cases, planned or present."""
 MOST_RUNS = 1_000
 """The most repeats of one case."""
 

@@ -49,6 +49,7 @@ from .output import Unreadable
 from .shapes import Entry, fields_of
 
 SCHEMA_VERSION = 3
+"""Of history.json; a file with a later one is not overwritten."""
 LAST_RUNS = 50
 """Base runs that are kept; a case without outcomes in them is forgotten."""
 RECENT = 20
@@ -66,6 +67,7 @@ UNKNOWN = "unknown"
 """The fingerprint of a case if a run has none."""
 
 Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
+"""A mean that can be added to others."""
 
 
 @frozen_dataclass
@@ -75,6 +77,7 @@ class PastRun:
     number: Count
     """It counts all runs ever."""
     commit: str
+    """Its full SHA."""
     at: str
     """ISO 8601, UTC."""
     means: Mapping[str, Mean] = field(default_factory=dict)
@@ -86,13 +89,16 @@ class PastRun:
 
 
 class PastOutcome(NamedTuple):
-    """The outcome of a case in run `number`: the repeats that passed, that were measured, and that
-    were requested."""
+    """The outcome of a case in one run."""
 
     number: Count
+    """Of the run."""
     passes: Count
+    """The repeats that passed."""
     measured: Count
+    """The repeats with a known outcome."""
     runs: Count
+    """The repeats that were requested."""
 
 
 @frozen_dataclass
@@ -116,6 +122,7 @@ class PastRuns:
     runs: tuple[PastRun, ...] = ()
     """The oldest first."""
     cases: tuple[CaseHistory, ...] = ()
+    """The outcomes of the cases that ran in them."""
 
     def by_case(self) -> dict[CaseKey, CaseHistory]:
         """The cases by suite and case id."""
@@ -519,6 +526,7 @@ def add_run(run: PastRuns, *, warn: Log = lambda _: None) -> Revise:
     is, with a warning."""
 
     def revise(stored: bytes | None) -> bytes | None:
+        """The stored history with the run; None: keep the stored one."""
         try:
             past = parse_history(stored) if stored is not None else PastRuns()
         except Unreadable as error:
@@ -535,11 +543,15 @@ def add_run(run: PastRuns, *, warn: Log = lambda _: None) -> Revise:
 # --- the folder ----------------------------------------------------------------------------------
 
 RUNS = "runs"
+"""The store's folder of runs."""
 KEPT_RUNS = 50
+"""The most runs of all commits together."""
 RUNS_OF_COMMIT = 10
 """The most runs that are kept of one commit."""
 MOST_HISTORY_BYTES = 32 * 1024**2
+"""Of a history.json that is read."""
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
+"""When a run was saved, and its commit, with SHA-1 or SHA-256."""
 
 
 class RunName(NamedTuple):
@@ -548,6 +560,7 @@ class RunName(NamedTuple):
     stamp: str
     """Such as `20260102T030405Z`."""
     commit: str
+    """Its full SHA."""
 
     @property
     def name(self) -> str:
@@ -594,13 +607,16 @@ def pick_removed(runs: Iterable[RunName], *, keep: int, new: RunName) -> list[Ru
 
 
 HISTORY = "history.json"
+"""The file beside the folder of runs."""
 
 Revise = Callable[[bytes | None], bytes | None]
 """From the stored history (None: none) to the history to store with the run; None: keep the stored
 one."""
 
 LOCK = ".lock"
+"""The file that a writer locks."""
 DAY_S = 86_400
+"""Seconds of a day."""
 
 
 class BaselineFolder:
@@ -613,8 +629,11 @@ class BaselineFolder:
     def __init__(self, folder: Path, *, keep: int = KEPT_RUNS, warn: Log = lambda _: None) -> None:
         """`folder` need not exist."""
         self._folder = folder
+        """It need not exist before the first run is saved."""
         self._keep = keep
+        """The most runs in it."""
         self._warn = warn
+        """Reports results that were ignored."""
 
     @property
     def name(self) -> str:
@@ -666,6 +685,7 @@ class BaselineFolder:
                             path.unlink()
 
     def _errors(self) -> AbstractContextManager[None]:
+        """Errors of the system become UnavailableError, which names the folder."""
         return errors.unavailable(f"cannot use the folder of base results {self._folder}")
 
     def _runs(self) -> list[RunName]:
@@ -731,6 +751,7 @@ def find(
 
 
 NEVER = datetime.min.replace(tzinfo=UTC)
+"""The time of results without a readable one: before all others."""
 
 
 def moment(text: str) -> datetime:

@@ -28,19 +28,24 @@ from evalgate.values import Json, JsonObject, Redactor, mapped_texts
 from . import output, shapes
 
 VERSION = 2
-_READ_BYTES = 8192  # most lines are shorter
+"""Of the layout; a journal with another one is refused."""
+_READ_BYTES = 8192
+"""Of the first and the last line, read at once; most lines are shorter."""
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of errors that mean that there is no more room."""
 
 
 class _Line(NamedTuple):
-    """The start and the length of a trial's line in bytes, without its end, and its hash when it
-    was written or the journal was opened (`_mark_of`)."""
+    """Where a trial's line is in the file."""
 
     offset: int
+    """Its start, in bytes."""
     size: int
+    """Its length in bytes, without its end."""
     mark: bytes
+    """Its hash when it was written or the journal was opened (`_mark_of`)."""
 
 
 CACHED_BYTES = 8_000_000
@@ -50,31 +55,43 @@ read: a transcript takes a few times the length of its line."""
 
 class Journal(AbstractContextManager["Journal"]):
     """An append-only file of trials, grades and inputs; the transcripts of a run are read from it
-    too.
-
-    Safe for many threads of one process; a lock on the file allows one process at a time.
-    `damaged`: the number of unreadable lines of a reopened journal; their contents are unknown.
-    `about`: its first line. `redact`: removes secrets from everything that is written, so that
-    readers and reports see none."""
+    too. Safe for many threads of one process; a lock on the file allows one process at a time."""
 
     def __init__(self, path: Path, *, redact: Redactor = str) -> None:
+        """Neither opens nor creates the file, see `create` and `read`."""
         self.path = path
         self._redact = redact
+        """Removes secrets from everything that is written, so that readers and reports see none."""
         self.damaged = 0
+        """The number of unreadable lines of a reopened journal; their contents are unknown."""
         self.about: Json = {}
+        """Its first line."""
         self._lock = threading.RLock()
+        """For the file and the tables, which many threads change."""
         self._trials: dict[str, _Line] = {}
+        """By the trial's address."""
         self._grades: dict[str, Grade] = {}
+        """By the grade's address."""
         self._by_key: dict[TrialKey, str] = {}
+        """The address of each trial of this run."""
         self.inputs: dict[str, Inputs] = {}
+        """By agent."""
         self._transcripts: dict[str, tuple[Outcome, int]] = {}
+        """By address: outcomes in memory, each with the length of its line, the oldest first."""
         self._cached_bytes = 0
+        """The length of the lines of `_transcripts`."""
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
+        """By the address that outcomes refer to."""
         self._agents_written: set[str] = set()
+        """Addresses that are in the file already."""
         self._reader: BinaryIO | None = None
+        """None before it is opened, and once it is closed."""
         self._writer: FileIO | None = None
+        """None for a journal that is only read, and once it is closed."""
         self._end = 0
+        """The length of the file in bytes, up to the end of its last whole line."""
         self._expected = 0
+        """The trials that were announced."""
 
     @classmethod
     def create(cls, path: Path, *, about: Json, redact: Redactor = str) -> Journal:
@@ -297,6 +314,7 @@ class Journal(AbstractContextManager["Journal"]):
             self._writer = self._reader = None
 
     def __exit__(self, *_: object) -> None:
+        """Closes the file, whatever was raised."""
         self.close()
 
     # --- the file --------------------------------------------------------------------------------

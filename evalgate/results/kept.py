@@ -23,12 +23,19 @@ from .labels import CaseLabel
 from .output import RESULTS
 
 FOLDER = ".evalgate"
+"""The folder of all that evalgate keeps, in the root of the evaluation files."""
 RUNS = f"{FOLDER}/runs"
+"""A folder for each run, named by its start."""
 ABOUT = "run.json"
+"""The file with the facts on a kept run, beside its results."""
 MOST_RUNS = 20
+"""The oldest further ones are removed."""
 MOST_BYTES = 500_000_000
+"""Of all kept runs: the oldest ones beyond it are removed."""
 LONGEST_ABOUT = 64_000_000
+"""Bytes of a run.json that is read."""
 STAMP = "%Y%m%dT%H%M%SZ"
+"""The UTC time in the names of runs, whose order is that of time."""
 
 
 class KeptRun(BaseModel):
@@ -37,11 +44,13 @@ class KeptRun(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     folder: Path = Field(default=Path(), exclude=True)
+    """Where it was found; not part of its run.json."""
     evalgate: str = ""
     """The version that wrote it."""
     started_at: str = ""
     """ISO 8601, UTC."""
     commit: str = ""
+    """Its full SHA; "" if unknown."""
     dirty: bool | None = None
     """True if files differed from the commit; None if unknown."""
     command: str = ""

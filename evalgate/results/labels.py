@@ -19,19 +19,30 @@ from evalgate.model import (
 class CaseLabel(enum.StrEnum):
     """The label that counts a case: exactly one."""
 
-    PASSED = "passed"  # it passes, and is not known to fail on the base
-    FIXED = "fixed"  # it passes, and the base fails
-    FAILED = "failed"  # it fails, and there is no base
-    NEW = "new"  # it fails, and the base passes
-    PRE_EXISTING = "pre_existing"  # it fails, and the base fails too
-    # it fails, its runs differ, and no rerun showed whether that was chance
+    PASSED = "passed"
+    """It passes, and is not known to fail on the base."""
+    FIXED = "fixed"
+    """It passes, and the base fails."""
+    FAILED = "failed"
+    """It fails, and there is no base."""
+    NEW = "new"
+    """It fails, and the base passes."""
+    PRE_EXISTING = "pre_existing"
+    """It fails, and the base fails too."""
     MIXED = "mixed"
-    NO_BASE = "no_base"  # it fails, and the base's outcome is unknown
-    NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured
-    FLAKY = "flaky"  # it failed, and reruns did not confirm it: it does not block
-    LISTED = "quarantined"  # it does not decide
-    INCONCLUSIVE = "inconclusive"  # a budget ended before it ran
+    """It fails, its runs differ, and no rerun showed whether that was chance."""
+    NO_BASE = "no_base"
+    """It fails, and the base's outcome is unknown."""
+    NOT_CONFIRMED = "not_confirmed"
+    """It fails, and too few reruns could be measured."""
+    FLAKY = "flaky"
+    """It failed, and reruns did not confirm it: it does not block."""
+    LISTED = "quarantined"
+    """evalgate.yml lists it: it does not decide, however it ended."""
+    INCONCLUSIVE = "inconclusive"
+    """A budget ended before it ran."""
     NOT_MEASURED = "not_measured"
+    """A part of it could not be evaluated, and no other part fails."""
 
 
 OF_ORIGIN: Mapping[FailureOrigin, CaseLabel] = {
@@ -42,6 +53,7 @@ OF_ORIGIN: Mapping[FailureOrigin, CaseLabel] = {
     FailureOrigin.UNKNOWN: CaseLabel.NO_BASE,
     FailureOrigin.UNCONFIRMED: CaseLabel.NOT_CONFIRMED,
 }
+"""The label of a failure by its origin."""
 
 FAILURES = (
     CaseLabel.NEW,

@@ -19,7 +19,9 @@ from evalgate.system.files import new_file
 from evalgate.text.words import size
 
 RESULTS = "results.json"
+"""The file of head's results."""
 BASE_RESULTS = "base.json"
+"""The file of the base's results, beside head's."""
 
 
 def write_all(
@@ -118,21 +120,24 @@ def hand_over(workspace: Path) -> None:
 
 # --- packed files, of which a reader knows only that a run may have written them ------------------
 
-MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
+MOST_PACKED_BYTES = 95 * 1024**2
+"""GitHub refuses files of 100 MiB."""
 MOST_BYTES = 1024**3
+"""Of an unpacked file."""
 COMPRESSION = 6
 """The best takes three times as long for a fiftieth of the size."""
 _CHUNK = 1024**2
+"""Bytes that are unpacked at a time."""
 
 
 class Unreadable(Exception):  # noqa: N818 - the name says it
-    """A stored file is not one that a run wrote; the message is part of a sentence.
-
-    `newer`: a later version of evalgate wrote it, so it must not be overwritten."""
+    """A stored file is not one that a run wrote; the message is part of a sentence."""
 
     def __init__(self, message: str, *, newer: bool = False) -> None:
+        """`message`: a predicate whose subject is the file."""
         super().__init__(message)
         self.newer = newer
+        """True: a later version of evalgate wrote it, so it must not be overwritten."""
 
 
 def pack(results: Path, to: Path, *, prefix: bytes = b"") -> None:

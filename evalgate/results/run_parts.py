@@ -36,7 +36,9 @@ from . import file as results_file
 from .file import Stored, StoredOutcomes, merge
 
 DURATIONS = "durations.json"
+"""The file that `merge` writes for the setting `durations` of later shards."""
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
+"""Seconds by suite and case id."""
 
 # --- the plan ------------------------------------------------------------------------------------
 

@@ -46,7 +46,9 @@ from evalgate.model import (
 from evalgate.values import JsonObject, Sentence
 
 Noun = TypeVar("Noun")
+"""A class of `evalgate.model`."""
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
+"""By the address that outcomes refer to."""
 
 CONFIG = ConfigDict(
     extra="forbid",
@@ -54,7 +56,10 @@ CONFIG = ConfigDict(
     protected_namespaces=(),
     ser_json_inf_nan="strings",
 )
+"""Of everything that we write: unknown keys are refused, and infinity is a text, as JSON has
+none."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""Of the JSON schemas of our files."""
 
 
 def described(text: str, default: Any = ...) -> Any:
@@ -88,6 +93,7 @@ def fields_of(
             fields[field.name] = (hint, default)
 
     def add(model: type[Entry]) -> type[Entry]:
+        """The model with the noun's fields before its own."""
         own_fields = {key: (field.annotation, field) for key, field in model.model_fields.items()}
         return create_model(
             name or model.__name__,
@@ -159,6 +165,7 @@ _WORDS = {
     "missing_argument": "required key is missing",
     "missing_keyword_only_argument": "required key is missing",
 }
+"""Our words for Pydantic's types of errors."""
 
 
 def first_fault(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
@@ -181,7 +188,9 @@ AnyGrade: TypeAlias = Annotated[
     Annotated[Score, Tag("score")] | Annotated[NotEvaluated, Tag("not_evaluated")],
     Discriminator(_kind_of_grade),
 ]
+"""A score, or why there is none: told apart by `reason`."""
 _GRADE: TypeAdapter[Grade] = TypeAdapter(AnyGrade, config=CONFIG)
+"""Reads and writes it."""
 
 
 def grade_json(grade: Grade) -> JsonObject:
@@ -246,6 +255,7 @@ _DEFAULTS = {
     for name, field in OutcomeEntry.model_fields.items()
     if name not in ("invocations", "partial")
 }
+"""Of the fields that transcripts and failures have under the same name."""
 
 
 class Described:
@@ -323,6 +333,7 @@ def _with_lists(
     """The turn with its data in the lists of its outcome; a list may be too short."""
 
     def row(rows: Sequence[Any]) -> Any:
+        """The entry for this turn; None if the list is too short."""
         return rows[index] if index < len(rows) else None
 
     fields: JsonObject = {}

@@ -57,15 +57,17 @@ _KINDS = {
     Fault.REDIRECTS: FailureKind.PROTOCOL,
     Fault.INVALID: FailureKind.START,
 }
+"""The kind of failure by the fault of an exchange."""
 
 
 class EndpointTurns(Turns):
-    """The turns of a conversation with an endpoint, over one connection. `who`: the endpoint, in
-    words."""
+    """The turns of a conversation with an endpoint, over one connection."""
 
     who: ClassVar[str]
+    """The endpoint, in words."""
 
     def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
+        """The connection is open; whoever opened it closes it."""
         super().__init__(case, agent.limits, agent.redact)
         self._exchange = exchange
         self._options = agent.options
@@ -124,18 +126,22 @@ class AdkServerConversation(EndpointTurns):
     shared."""
 
     takes_history = False
+    """The server has no request that puts turns into a session."""
     who = "ADK's API server"
 
     def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
         super().__init__(agent, exchange, case)
         self._url = self._options.url.rstrip("/")
+        """Of the server, without a slash at its end."""
         session = case.session or SessionInput()
         self._app = self._options.app_name or session.app_name or self._only_app()
+        """That of the options, else of the case, else the server's only one."""
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
         answer = self.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
         self._id = str(member(answer, "id") or "")
+        """That of the session, which the server chooses."""
         if not self._id:
             raise self.refused("the server made a session without an id; is it ADK's API server?")
         self._session_url = f"{users}/{quote(self._id, safe='')}"
@@ -183,6 +189,7 @@ class AdkServerConversation(EndpointTurns):
             self.answer("DELETE", self._session_url)
 
     def _only_app(self) -> str:
+        """The only app that the server lists. Raises AgentFailed if it lists others, or none."""
         apps = self.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
@@ -195,6 +202,7 @@ class AdkServerConversation(EndpointTurns):
         raise self.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
+        """The events of a turn. Raises AgentFailed if the response has another shape."""
         if not isinstance(raw, list):
             raise self.refused("the server's answer is not a list of events")
         try:
@@ -207,6 +215,7 @@ class AdkServerConversation(EndpointTurns):
 
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
+"""Names of placeholders in a request or a URL."""
 
 
 class EndpointConversation(EndpointTurns):
@@ -215,13 +224,17 @@ class EndpointConversation(EndpointTurns):
     who = "an endpoint"
 
     def __init__(self, agent: HttpAgent, exchange: Exchange, case: Case) -> None:
+        """No request is sent yet. Turns before the case's own become messages."""
         super().__init__(agent, exchange, case)
         assert self._options.response is not None  # see HttpAgent
         paths = self._options.response.model_dump().items()
         self._paths = {name: parse_path(path) for name, path in paths if path}
+        """By the name of the option, without those that are not set."""
         session = case.session or SessionInput()
         self._final_state: Json | None = None
+        """None until a response has a state."""
         self.takes_history = "messages" in names_in(self._options.request)
+        """Only a request with all messages shows them to the agent."""
         self._messages = [
             {"role": role, "content": text}
             for turn in case.history
@@ -230,12 +243,14 @@ class EndpointConversation(EndpointTurns):
                 ("assistant", turns.answer(turn)),
             )
         ]
+        """As `{messages}` fills them in; they grow with each turn."""
         self._values: JsonObject = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
             "user_id": session.user_id,
             "app_name": session.app_name,
             "state": dict(session.state),
         }
+        """By placeholder; a response may replace the session's id and state."""
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
@@ -280,6 +295,8 @@ class EndpointConversation(EndpointTurns):
         """Do nothing: the endpoint has no session."""
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
+        """One event with the calls of a turn; () without calls, None if no path for calls is
+        set."""
         if "tool_calls" not in self._paths:
             return None  # no path for calls is configured: unknown, not empty
         entries = self._value_at("tool_calls", answer)
@@ -290,6 +307,7 @@ class EndpointConversation(EndpointTurns):
         return events_of([self._call(entry) for entry in entries])
 
     def _call(self, entry: Any) -> ToolCall:
+        """A call from an entry, which may be just a name. Raises AgentFailed for another shape."""
         name = entry if isinstance(entry, str) else self._value_at("tool_name", entry)
         args = self._value_at("tool_args", entry)
         if isinstance(args, str):  # as in OpenAI's API: JSON in a text
@@ -314,6 +332,7 @@ class EndpointConversation(EndpointTurns):
             raise self.refused(f"{path.expression} of the answer: {error}") from None
 
     def _unmatched(self, name: str, answer: Any, expectation: str) -> Exception:
+        """The failure of a response with another value at a path, as an exception to raise."""
         match = self._value_at(name, answer)
         has = f"found {_described(answer)}" if match is None else f"found {_described(match)} there"
         place = self._paths[name].expression
@@ -334,6 +353,7 @@ def parse_path(text: str) -> ParsedResult:
 
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
+"""A placeholder; the group is its name."""
 
 
 def names_in(shape: Any) -> frozenset[str]:
@@ -349,6 +369,7 @@ def fill(shape: Any, values: Json) -> Any:
     Names that are not in `values` remain: they may be braces of the user's own JSON."""
 
     def filled(leaf: Any) -> Any:
+        """A text with its placeholders filled in; any other value as it is."""
         if not isinstance(leaf, str):
             return leaf
         placeholder = _PLACE.fullmatch(leaf)
@@ -362,6 +383,7 @@ def fill(shape: Any, values: Json) -> Any:
 
 
 def _as_text(value: Any) -> str:
+    """A text as it is, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -372,12 +394,14 @@ def with_environment(text: str, environment: Environ) -> str:
 
 
 def _described(value: Any) -> str:
+    """A value in a message: an object by its keys, others as JSON, both limited in length."""
     if isinstance(value, dict):
         return f"an object with {', '.join(repr(str(key)[:40]) for key in list(value)[:8]) or 'no keys'}"
     return json.dumps(value, ensure_ascii=False)[:120]
 
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+"""User and password of a URL."""
 _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 """User, password, query and fragment of a URL."""
 
@@ -404,6 +428,7 @@ class ResponseOptions(DriverOptions):
     @field_validator("*")
     @classmethod
     def _is_a_path(cls, value: str | None) -> str | None:
+        """Raises ValueError for a path that JMESPath cannot read."""
         if value is not None:
             parse_path(value)
         return value
@@ -440,6 +465,7 @@ class HttpOptions(DriverOptions):
     @field_validator("url")
     @classmethod
     def _is_http(cls, url: str) -> str:
+        """Raises ValueError for other addresses."""
         address = urlsplit(url)
         if address.scheme not in {"http", "https"} or not address.netloc:
             raise ValueError("the url must begin with http:// or https:// and name a host")
@@ -447,6 +473,7 @@ class HttpOptions(DriverOptions):
 
     @model_validator(mode="after")
     def _validate_kind(self) -> HttpOptions:
+        """Raises ValueError if options are missing for the flavour, or have no effect in it."""
         is_mapped = self.kind == "mapped"
         if is_mapped and self.response is None:
             raise ValueError(
@@ -481,7 +508,9 @@ class HttpAgent(Agent):
         self.options = options
         self.limits = setting.limits
         self._environment = setting.world.environment
+        """With proxies and certificates, and the variables of headers."""
         self._headers: dict[str, str] = {}
+        """With the values of variables, so they may be secret."""
         for name, value in options.headers.items():
             try:
                 self._headers[name] = with_environment(value, self._environment)
@@ -492,6 +521,7 @@ class HttpAgent(Agent):
                 )
                 raise AgentFailed(FailureKind.START.failure(message)) from None
         self.redact = redact.redactor(self._environment, self._headers.values())
+        """Removes secret variables and all headers' values from messages."""
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent

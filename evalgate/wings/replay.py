@@ -55,7 +55,9 @@ RECORDING_PATTERNS = (
     "*.recording.json",
     "*.recording.jsonl",
 )
+"""Names of recordings that are found without a `path`."""
 EVALUATION_PATTERNS = ("*.evalset.json", "*.test.json", "test_config.json")
+"""Files with expectations, which are no recordings in a folder of `path`."""
 
 
 @frozen_dataclass
@@ -63,6 +65,7 @@ class Record:
     """A recording of a case."""
 
     path: Path
+    """Of the file that it is in."""
     eval_set_id: str | None
     """The id of its evaluation set, if it has one."""
     transcript: Transcript | None
@@ -72,6 +75,8 @@ class Record:
 
 
 def _finite(digits: str) -> float:
+    """Raises ValueError for NaN, infinity, and numbers too large for a float, which JSON does not
+    have."""
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"{digits} is not a JSON number")
@@ -79,6 +84,7 @@ def _finite(digits: str) -> float:
 
 
 _PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+"""Refuses what only Python's JSON has."""
 
 
 def split_cases(text: str) -> tuple[str, str | None, list[tuple[str, Any]]] | None:
@@ -115,9 +121,13 @@ class RecordedCases:
     words."""
 
     def __init__(self, paths: Iterable[Path], *, sought: str) -> None:
+        """Reads all files; files that cannot be read are problems, for `why_absent`."""
         self._sought = sought
+        """The searched places, in words."""
         self._problems: list[str] = []
+        """In words, each with its file."""
         self._readers: dict[str, list[Callable[[], Record]]] = {}
+        """By case id: functions that parse a recording, in the order of use."""
         for path in sorted(paths, key=_order):
             try:
                 text = path.read_text("utf-8", "replace")
@@ -159,8 +169,27 @@ class RecordedCases:
         problems_text = f" ({words.listed(self._problems, limit=2)})" if self._problems else ""
         return f"there is no recording of case {case_id}{problems_text}{hint}"
 
+<<<<<<< HEAD
+=======
+    def _add_file(self, path: Path, text: str) -> None:
+        """Parse a file in any other form at once, and add its recordings."""
+        reading = recordings.parse_recordings(text, file=path.name)
+        self._problems += map(str, errors_in(reading.problems))
+        stem = path.name.partition(".")[0]
+        # A single session in a file has a random id; users name the file after the case.
+        names = [stem] if len(reading.recordings) == 1 else []
+        for recording in reading.recordings:
+            record = Record(
+                path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
+            )
+            for name in dict.fromkeys((recording.case_id, *names)):
+                self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
+
+>>>>>>> refs/side/DOC6
 
 def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Record:
+    """The recording of a case in a list of cases. `key`: that of the list, which decides the
+    form."""
     reading = recordings.parse_case(raw, key=key, eval_set_id=eval_set_id, file=path.name)
     problem = words.listed([str(issue.message) for issue in reading.problems], limit=3)
     transcript = reading.recordings[0].transcript if reading.recordings else None
@@ -168,6 +197,7 @@ def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Recor
 
 
 def _order(path: Path) -> tuple[float, str]:
+    """The key of a file's place: the newest result of `adk eval` first, by the time in its name."""
     time_match = re.search(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$", path.name)
     return (-float(time_match[1]) if time_match else 0.0, str(path))
 
@@ -208,6 +238,8 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
 
 
 def _of_one_set(records: Sequence[Record], key: TrialKey) -> Sequence[Record]:
+    """The records of one evaluation set. Raises AgentFailed if several sets have the case, none
+    named like the suite."""
     sets = {record.eval_set_id for record in records}
     if len(sets) == 1:
         return records
@@ -226,6 +258,7 @@ class RecordedConversation(Turns):
     recorded. The turns of the case's history are over."""
 
     takes_history = True
+    """The recording has the turns before, too."""
 
     def __init__(self, transcript: Transcript, case: Case, limits: AgentLimits) -> None:
         super().__init__(case, limits, str)
@@ -260,8 +293,14 @@ def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
+<<<<<<< HEAD
 def _difference(recorded: str, actual: str) -> str:
     if recorded == actual:
+=======
+def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[Any, ...]]) -> str:
+    """Where two messages differ, in words: from shortly before the first different character."""
+    if recorded[0] == actual[0]:
+>>>>>>> refs/side/DOC6
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
@@ -271,6 +310,7 @@ def _difference(recorded: str, actual: str) -> str:
 
 
 def _excerpt(text: str, start: int) -> str:
+    """A part of a text in quotes, with `...` where it goes on."""
     excerpt = text[start : start + 80]
     return repr(f"{'...' if start else ''}{excerpt}{'...' if start + 80 < len(text) else ''}")
 
@@ -291,10 +331,12 @@ class ReplayAgent(Agent):
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
+        """None: beside each evaluation file."""
         self._root = Path(setting.root)
         self._limits = setting.limits
         self._lock = threading.Lock()
         self._recorded: dict[Path | None, RecordedCases] = {}
+        """By folder; the key is None if all folders have one `path`."""
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
@@ -317,6 +359,7 @@ class ReplayAgent(Agent):
             self._recorded.clear()
 
     def _cases(self, folder: Path) -> RecordedCases:
+        """The recordings for the suites of a folder, indexed once, whichever thread comes first."""
         key = folder if self._path is None else None
         with self._lock:
             if key not in self._recorded:
@@ -390,6 +433,7 @@ def _recording_files(root: Path, text: str) -> list[Path]:
 
 
 def _matches(root: Path, text: str) -> list[str]:
+    """The paths that a glob matches, relative to the root."""
     return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from evalgate.agents.python import CallOptions, PythonDriver
 
 HOSTS = Path(__file__).parent / "worker"
+"""The folder of the adapters, which run in the agents' processes."""
 
 
 class FrameworkDriver(PythonDriver):
@@ -31,9 +32,12 @@ class FrameworkDriver(PythonDriver):
         self.__doc__ = about
         self.name = name
         self.host = str(HOSTS / name.replace("-", "_"))
+        """The path of its adapter, without `.py`."""
         self.framework = framework
+        """The module that an agent's source imports."""
         self.makers = frozenset(makers)
         self.package = package or name
+        """In the package index."""
         self.modules = frozenset(modules or framework.split(".")[:1])
         self.parts = frozenset(parts)
         self.options = options
@@ -136,3 +140,4 @@ DRIVERS = (
         parts=("Kernel",),
     ),
 )
+"""Rows of the table of drivers."""

@@ -103,6 +103,7 @@ def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place | None) -> Case 
 
 
 def _case_id(fields: JsonObject, spot: Spot) -> str:
+    """The id of a case, else one by its number, with a note."""
     for key in ("eval_case_id", "id", "case_id"):
         if isinstance(case_id := fields.get(key), str | int):
             return str(case_id)
@@ -112,6 +113,8 @@ def _case_id(fields: JsonObject, spot: Spot) -> str:
 
 
 def _scenario(raw: Any, spot: Spot) -> ConversationScenario | None:
+    """The plan of a simulated user; None without one, or with an invalid one, which is a
+    problem."""
     if not isinstance(raw, dict):
         return None
     fields = to_fields(raw)
@@ -210,6 +213,7 @@ def _expected_steps(fields: JsonObject, spot: Spot) -> tuple[Event, ...] | None:
 
 
 def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:
+    """The session of a case, missing fields empty; None without one."""
     for key in ("session_input", "session_inputs"):
         if isinstance(fields.get(key), dict):
             session = {"app_name": "", "user_id": "", "state": {}, **to_fields(fields[key])}
@@ -220,6 +224,7 @@ def _session(fields: JsonObject, spot: Spot) -> SessionInput | None:
 
 
 def _rubrics(fields: JsonObject) -> tuple[Rubric, ...]:
+    """The rubrics of all groups, in order."""
     groups = fields.get("rubric_groups")
     rubrics: list[Rubric] = []
     for group in groups.values() if isinstance(groups, dict) else ():
@@ -230,6 +235,7 @@ def _rubrics(fields: JsonObject) -> tuple[Rubric, ...]:
 
 
 def _rubric(raw: JsonObject, *, number: int) -> Rubric:
+    """A rubric in either spelling of Google's; without an id it is named by its number, from 1."""
     content = raw.get("content") or raw.get("rubric_content") or {}
     text = content
     if isinstance(content, dict):

@@ -20,14 +20,17 @@ from evalgate.model import OPEN, CriterionUse
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, frozen_dataclass, is_list_of, without
 
-_LONGEST = 1_000_000  # characters
+_LONGEST = 1_000_000
+"""In characters."""
 _VERSION = re.compile(r"_v\d+$")
+"""The end of the name of a built-in metric."""
 _SOURCE_KEYS = (
     "custom_function",
     "custom_function_file",
     "prompt_template",
     "remote_custom_function",
 )
+"""Keys of a metric's own code or prompt, of which it needs one."""
 _KEYS = (
     *_SOURCE_KEYS,
     "name",
@@ -71,7 +74,9 @@ UNMEASURED = re.compile(
 """Built-in metrics of older versions, or not for agents, that evalgate does not measure."""
 
 SERVICE_METRIC = "agents_cli_service_metric"
+"""The criterion that asks the service for any of its metrics."""
 PROMPT_METRIC = "agents_cli_prompt_metric"
+"""The criterion that asks a judge by the repository's own prompt."""
 
 
 def parse_eval_config(
@@ -121,6 +126,7 @@ def parse_eval_config(
 
 
 _POOLS = ("custom_metrics", "metrics", "criteria")
+"""Keys with metrics: that of agents-cli, and others that people write."""
 
 
 def _holds_metrics(raw: Any) -> bool:
@@ -130,6 +136,7 @@ def _holds_metrics(raw: Any) -> bool:
 
 
 _YAML_HINT = "indent the keys of one metric alike, and a block after `|` deeper than its key"
+"""The usual fault of a file that is no YAML."""
 
 
 def _pool(raw: Any, spot: Spot) -> dict[str, tuple[Spot, JsonObject]]:
@@ -172,12 +179,16 @@ class _Metric:
     """Reads one metric of the file. Invalid parts are problems with their places."""
 
     name: str
+    """As `metrics_to_run` has it."""
     spot: Spot
     fields: JsonObject
     """As written; {} if the file has only the name."""
     pool_names: Collection[str]
+    """Of all metrics with fields in the file."""
     file: str
+    """Repository-relative."""
     read: Callable[[str], bytes | Problem] | None
+    """Reads another file of the repository; None: its content is not needed."""
 
     def use(self) -> CriterionUse | None:
         """The metric as a criterion; None, with a problem, if it is invalid."""
@@ -215,6 +226,8 @@ class _Metric:
         return self._use_of(options, metric=PROMPT_METRIC)
 
     def _function(self, spot: Spot, body: str) -> CriterionUse | None:
+        """A metric of Python code, from a text, a file or a dotted name; None, with a problem, if
+        it is invalid."""
         options: JsonObject = {"takes": "instance"}
         if spot.path[-1] == "custom_function_file":
             code = body if isabs(body) else normpath(join(dirname(self.file), body))
@@ -257,6 +270,7 @@ class _Metric:
                 spot.warning("bad-metric", f"`{self.name}` has the key `{key}`", hint)
 
     def _built_in(self) -> CriterionUse | None:
+        """A metric of ADK or of the service; None, with a problem, for an unknown name."""
         name = self.name.lower()
         base = _VERSION.sub("", name)
         if base in SAME_AS_ADK:
@@ -283,6 +297,7 @@ class _Metric:
     def _use_of(
         self, options: JsonObject, *, metric: str = "", code: str | None = None
     ) -> CriterionUse | None:
+        """The criterion with the metric's threshold; None, with a problem, if that is no number."""
         threshold = self.fields.get("threshold")
         if threshold is not None and (
             isinstance(threshold, bool)
@@ -340,12 +355,15 @@ def _returned_keys(source: str) -> Iterator[str]:
 
 
 def _is_built_in(name: str) -> bool:
+    """True for a metric of the service in any version, measured here or not."""
     base = _VERSION.sub("", name.lower())
     return base in SAME_AS_ADK or base in OF_SERVICE or bool(UNMEASURED.fullmatch(base))
 
 
 _WORDS = ("description", "rubric", "criteria", "instructions", "prompt")
+"""Keys that describe a metric to a judge."""
 _NOT_WORDS = ("threshold", "weight", "name", "id")
+"""Keys that a judge need not see."""
 
 
 def _template_of(metric: JsonObject) -> str:

@@ -44,7 +44,9 @@ from evalgate.values import Json, JsonObject, elements, member
 from . import datasets
 
 MODEL = "vertex_evaluation/"
+"""The beginning of the name by which settings and caches know a metric of the service."""
 VERSION = "1"
+"""Of the requests; scores of different versions are not compared."""
 NOTHING = not_evaluated(Reason.NOTHING_RECORDED, "nothing_to_judge")
 """The grade if nothing was judged."""
 
@@ -126,6 +128,7 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
 
 
 def _rubric(verdict: Any, turn: int | None) -> Finding:
+    """A rubric's verdict as a finding with 1.0 or 0.0."""
     content = member(member(verdict, "evaluatedRubric"), "content")
     subject = member(member(content, "property"), "description")
     is_met = bool(member(verdict, "verdict"))  # the service omits the field if it is false
@@ -176,7 +179,9 @@ def turn_of(result: VoteResult, turn: int | None) -> JudgedTurn:
 # --- the client -----------------------------------------------------------------------------------
 
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
+"""Faults of an exchange as kinds of a judge's failures; any other one is a malformed reply."""
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
+"""The end of a configured address, which the API's version replaces."""
 
 
 def missing(setting: JudgeSetting) -> str:
@@ -198,6 +203,7 @@ class VertexEvaluation(Judge):
         self._token = GoogleToken(setting.environment)
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        """One request; an error of any kind is a failure with its kind, never an exception."""
         setting = self._setting
         headers: Mapping[str, str] = {"x-goog-api-key": setting.api_key}
         if _project(setting.environment):
@@ -233,6 +239,7 @@ class VertexEvaluation(Judge):
 
 
 def _project(environment: Mapping[str, str]) -> str:
+    """The project of Google Cloud; "" without one, so an API key is needed."""
     return environment.get("GOOGLE_CLOUD_PROJECT", "").strip()
 
 

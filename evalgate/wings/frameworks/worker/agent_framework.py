@@ -49,6 +49,7 @@ class Session(FrameworkSession):
 async def _ask_model(
     session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
+    """Report a call of a model: instructions, answer, tokens."""
     system = [message.text for message in arguments["messages"] if message.role == "system"]
     # a client of the agent's own may take its options otherwise
     instructions = (arguments.get("options") or {}).get("instructions") or ""
@@ -70,6 +71,7 @@ async def _ask_model(
 async def _call_tool(
     session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
+    """Run a tool and report it, or take the answer of a rule or a cassette."""
     from agent_framework import Content
 
     context = arguments.get("context")
@@ -82,11 +84,13 @@ async def _call_tool(
     number = arguments.get("tool_call_id") or ""
 
     def read(answer: Any) -> Any:
+        """The texts of an answer as one; the answer itself if it has other content."""
         contents = answer if isinstance(answer, list) else [answer]
         texts = [str(getattr(part, "text", "") or "") for part in contents]
         return "\n".join(texts) if all(texts) else answer
 
     def make(answer: Any) -> Any:
+        """An answer as the framework's content."""
         return [Content.from_text(frameworks.answer_text(answer))]
 
     answer_call = partial(session.run_tool, tool.name, args, number=number)

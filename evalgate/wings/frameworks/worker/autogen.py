@@ -13,6 +13,7 @@ class Session(FrameworkSession):
     """The agent's or team's own memory, which starts empty."""
 
     _is_first_turn = True
+    """The first turn clears the memory."""
 
     async def ask(self, text: str) -> Any:
         """The content of a run's last message."""
@@ -45,6 +46,7 @@ class Session(FrameworkSession):
 async def _ask_model(
     session: FrameworkSession, client: Any, run: Original, arguments: Message
 ) -> Any:
+    """Report a call of a model: system messages, answer, tokens."""
     system = [
         str(message.content)
         for message in arguments["messages"]
@@ -62,6 +64,7 @@ async def _ask_model(
 
 
 async def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
+    """Run a tool and report it; a handoff is a tool, too, and counts as a call of an agent."""
     kind = "agent" if tool.name.startswith("transfer_to_") else "tool"
     number = arguments.get("call_id") or ""
     return await session.run_tool(tool.name, arguments["args"], run, number=number, kind=kind)
@@ -79,9 +82,11 @@ async def _call_tool(
     number = arguments.get("call_id") or ""
 
     def read(result: Any) -> Any:
+        """The text of a result, as an error if it is one."""
         return {"error": result.to_text()} if result.is_error else result.to_text()
 
     def make(answer: Any) -> Any:
+        """An answer as the framework's result."""
         return ToolResult(
             name=name, result=[TextResultContent(content=frameworks.answer_text(answer))]
         )

@@ -53,6 +53,7 @@ def inputs_of(agent: Any) -> set[str]:
 
 
 def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
+    """Report a call of a model; its tokens are the difference of the model's own sums."""
     messages = arguments["messages"]
     message_list = messages if isinstance(messages, list) else []
     system = [str(part["content"]) for part in message_list if part.get("role") == "system"]
@@ -79,6 +80,7 @@ def _token_usage(model: Any) -> dict[str, int]:
 
 
 def _call(call: Any) -> Message:
+    """A tool call of a model's answer, which has another shape in each provider's client."""
     function = (
         call.get("function", {}) if isinstance(call, dict) else getattr(call, "function", call)
     )
@@ -88,6 +90,8 @@ def _call(call: Any) -> Message:
 
 
 def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
+    """Run a tool under the name that models know; arguments come by position, by name, or as one
+    `input`."""
     from crewai.utilities import string_utils
 
     name_for_models = getattr(string_utils, "sanitize_tool_name", str)  # str before 1.0
@@ -100,6 +104,7 @@ def _run_tool(session: FrameworkSession, tool: Any, run: Original, arguments: Me
 
 
 DELEGATION = ("Delegate work to coworker", "Ask question to coworker")
+"""Tools that CrewAI gives to agents that may ask each other."""
 
 
 class Host(frameworks.FrameworkHost):

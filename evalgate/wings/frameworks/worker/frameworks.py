@@ -24,16 +24,16 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 from evalgate.worker import description, errors, pipe, python, server, tools
 
 Message = dict[str, Any]
+"""A JSON object on its way to or from evalgate's process."""
 T = TypeVar("T")
 
-THREADS = 64  # a blocking tool occupies one of them, and no other conversation
+THREADS = 64
+"""A blocking tool occupies one of them, and no other conversation."""
 
 
 class FrameworkSession(ABC):
-    """One conversation. A framework's class runs a turn; events are reported here, from any thread.
-
-    `agent`: the agent as loaded. `context`: the object that its tools get. `state`: the session's
-    state throughout the conversation."""
+    """One conversation. A framework's class runs a turn; events are reported here, from any
+    thread."""
 
     def __init__(
         self,
@@ -43,21 +43,35 @@ class FrameworkSession(ABC):
         session_tools: tools.SessionTools | None,
         context: Any,
     ) -> None:
+        """`start`: the session's id, user and state. `context`: None if the tools get the state."""
         self.agent = agent
+        """As loaded; a handoff may replace it."""
         self.options = options
+        """Of the driver, as evalgate.yml has them."""
         self.tools = session_tools
+        """None if evalgate decides on no call: every tool runs."""
         self.state: Message = start.get("state") or {}
+        """The session's state throughout the conversation."""
         self.context = self.state if context is None else context
+        """The object that the tools get."""
         self.session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self.user_id = start.get("user_id") or "test_user_id"
         self.watch = server.TurnWatch()
+        """The times and tokens of the current turn."""
         self.tool_error: Exception | None = None
+        """An error that a framework would hide; the turn raises it."""
         self.reported_calls: set[str] = set()
+        """The ids of calls in the whole conversation."""
         self._instructions: dict[str, str] = {}
+        """Of the current turn, by agent."""
         self._authors: dict[Any, str] = {}
+        """The agent by the key of its model call."""
         self._emit: Callable[[Message], None] = print
+        """Writes an event; each turn sets it."""
         self._answer: Message = {}
+        """The model's last answer, until it is reported; empty if there is none."""
         self._call_count = 0
+        """For the ids of calls that the framework gives none."""
         self._lock = threading.Lock()
         self.begin()
 
@@ -235,7 +249,9 @@ _CALLS: ContextVar[frozenset[tuple[int, str]]] = ContextVar("evalgate_inside", d
 their super is not intercepted again."""
 
 Original = Callable[[], Any]
+"""The intercepted method with its arguments."""
 AsyncOriginal = Callable[[], Awaitable[Any]]
+"""The same of a coroutine function."""
 Interceptor = Callable[[Any, Any, Original, Message], Any]
 """A replacement of a method. It gets the conversation, the object, the method and its arguments."""
 
@@ -278,6 +294,8 @@ def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
 
     @wraps(original)
     def replacement(self: Any, *args: Any, **options: Any) -> Any:
+        """Run the original outside a conversation, inside another call of the group, or for a
+        stream."""
         session = CURRENT.get()
         key = (id(self), group)
         original_call = partial(original, self, *args, **options)
@@ -289,6 +307,7 @@ def _intercept_call(original: Any, group: str, interceptor: Interceptor) -> Any:
         call = partial(interceptor, session, self, original_call, arguments)
 
         async def await_call() -> Any:
+            """The call, while the object's own calls are not intercepted."""
             with bound(_CALLS, _CALLS.get() | {key}):
                 return await call()
 
@@ -322,6 +341,7 @@ async def settle(
     answers: list[Any] = []
 
     async def run() -> Any:
+        """The original's answer, unwrapped; the wrapped one is kept for the framework."""
         answers.append(await original())
         return read(answers[0])
 
@@ -377,7 +397,8 @@ def usage_of(
 class FrameworkHost(server.Host, ABC):
     """See server.Host."""
 
-    asks = True  # evalgate may answer tool calls
+    asks = True
+    """evalgate may answer tool calls."""
     package: ClassVar[str]
     """The framework's name in the package index."""
     low: ClassVar[str]
@@ -385,22 +406,29 @@ class FrameworkHost(server.Host, ABC):
     high: ClassVar[str]
     """The lowest version above, which is not supported."""
     session: ClassVar[type[FrameworkSession]]
+    """The framework's class of conversations."""
     is_exclusive: ClassVar[bool] = False
     """An agent that is one object for all conversations holds one at a time."""
 
     agent_classes: ClassVar[tuple[str, ...]]
+    """Each as `module:name`."""
     asker_classes: ClassVar[tuple[str, ...]] = ()
-    """The classes of agents, and other classes with `entrances`, each as `module:name`."""
+    """Other classes with `entrances`, each as `module:name`."""
 
     entrances: ClassVar[tuple[str, ...]] = ("run",)
     """The methods by which a program asks an agent."""
 
     def __init__(self) -> None:
         self.options: Message = {}
+        """Of the driver; set by `load`."""
         self._target: Any = None
+        """The agent, what makes it, or the name of the module of a program."""
         self._context: Any = None
+        """The object that tools get, or what makes it; None if the options name none."""
         self._program: Program | None = None
+        """The program that holds the current agent; None if no program makes it."""
         self._first_agent: Any = None
+        """The program's first agent: a second equal one shows that it is shared."""
 
     def kinds(self) -> tuple[Any, ...]:
         """The framework's classes of agents."""
@@ -468,6 +496,8 @@ class FrameworkHost(server.Host, ABC):
         """Give such an agent its first state again, for a new conversation."""
 
     def _version(self) -> str:
+        """The framework's installed version. Raises errors.LoadFailed if it is missing or not
+        supported."""
         specifier = f"{self.package}>={self.low},<{self.high}"
         try:
             version = importlib.metadata.version(self.package)
@@ -516,6 +546,8 @@ class FrameworkHost(server.Host, ABC):
             await asyncio.to_thread(self._program.end)
 
     async def _make_agent(self, state: Message) -> Any:
+        """A new agent for a conversation, from its program or its function. Raises TypeError for
+        another object."""
         if isinstance(self._target, str):
             await self.close()
             self._program = Program(self._target)
@@ -550,6 +582,7 @@ def _is_of(candidate: Any, classes: Iterable[Any]) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
+    """Three numbers of a version, without what marks a beta."""
     numbers = re.findall(r"\d+", re.split(r"[^\d.]", version)[0])
     return (*map(int, numbers), 0, 0)[:3]
 
@@ -565,6 +598,7 @@ def member(call: str) -> Any:
         return python.attribute(call)
 
     async def make() -> Any:
+        """The attribute of a new object, called if it is a method."""
         value = getattr(await make_object(owner, {}), name)
         return await make_object(value, {})
 
@@ -640,17 +674,23 @@ TYPED = "What can you do?"
 it in the call."""
 
 MOST_INPUTS = 20
+"""Lines of `input()` before a program counts as stuck."""
 LONGEST_S = 120.0
+"""Seconds in which a program must ask its agent."""
 GRACE_S = 5.0
+"""Seconds that a program has to end."""
 
 
 class Program:
-    """A module that runs as `__main__`, in a thread of its own. `agent`: the future agent."""
+    """A module that runs as `__main__`, in a thread of its own."""
 
     def __init__(self, module: str) -> None:
+        """The program starts with `first_agent`."""
         self.agent: Future[Any] = Future()
+        """The first agent that it asks, or the error that ended it before."""
         self._module = module
         self._end: Future[None] = Future()
+        """Done when the program shall end; held calls wait for it."""
         self._input_count = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -671,6 +711,7 @@ class Program:
             self._thread.join(GRACE_S)
 
     def _run(self) -> None:
+        """Run the module; every end without an agent becomes the future's error."""
         RUNNING_PROGRAM.set(self)
         error: BaseException = TypeError(f"{self._module} ended without asking an agent")
         try:
@@ -724,17 +765,20 @@ class PendingAnswer:
         raise python.ProgramEnded
 
     def __await__(self) -> Iterator[Any]:
+        """As `wait`: for callers that await the call itself."""
         return self.wait().__await__()
 
     def __aiter__(self) -> PendingAnswer:
+        """Itself: its first item never comes."""
         return self
 
     __anext__ = __aenter__ = wait
 
     async def __aexit__(self, *_: object) -> None:
-        return None
+        """Nothing to close: the block was never entered."""
 
     def __getattr__(self, name: str) -> Callable[..., PendingAnswer]:
+        """A method of any name that returns the same pending answer."""
         return lambda *_, **__: self
 
 
@@ -755,8 +799,11 @@ def hold_at(owner: Any, names: tuple[str, ...], is_agent: Callable[[Any], bool])
 
 
 def _hold_call(original: Any, is_agent: Callable[[Any], bool]) -> Any:
+    """The method, which holds the program of its thread if an agent is among the arguments."""
+
     @wraps(original)
     def replacement(*args: Any, **options: Any) -> Any:
+        """Runs the original outside a program."""
         program = RUNNING_PROGRAM.get()
         agent = next(filter(is_agent, (*args, *options.values())), None)
         if program is None or agent is None:

@@ -11,15 +11,18 @@ from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
 CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
+"""The number and the arguments of the running tool call, as the model gave them."""
 
 INPUTS = (
     *("question", "query", "user_query", "user_question", "input", "user_input", "user_message"),
     *("message", "prompt", "request", "text", "task", "topic"),
 )
+"""Usual keys of a graph's state for the question, the most specific first."""
 OUTPUTS = (
     *("answer", "final_answer", "response", "final_response", "output", "final_output", "result"),
     *("reply", "report", "final_report", "summary", "generation"),
 )
+"""Usual keys for the answer, the most specific first."""
 
 
 class Session(FrameworkSession):
@@ -97,6 +100,7 @@ class Session(FrameworkSession):
         return next((name for name in (*names, *only_channel) if name in channels), key)
 
     def _keys(self) -> list[str]:
+        """The keys of the graph's state, without LangGraph's own channels."""
         return [name for name in self._graph.channels if ":" not in name and name[:2] != "__"]
 
     def _text_keys(self) -> list[str]:
@@ -136,6 +140,7 @@ class Session(FrameworkSession):
 
 
 def _text(message: Any) -> str:
+    """The text of a message, which may consist of blocks."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -147,25 +152,30 @@ def _text(message: Any) -> str:
 
 
 def _watcher(session: Session) -> Any:
+    """A callback handler that reports the models of one conversation."""
     from langchain_core.callbacks import BaseCallbackHandler
 
     class Watcher(BaseCallbackHandler):  # type: ignore[misc]  # langchain is not installed where types are checked
         """Reports every model call of the graph."""
 
         run_inline = True
+        """In the task of the call, so that reports keep their order."""
 
         def on_chat_model_start(
             self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any
         ) -> None:
+            """The system messages, and the agent or the node that asks."""
             details = metadata or {}
             author = str(details.get("lc_agent_name") or details.get("langgraph_node") or "agent")
             system = [_text(message) for message in messages[0] if message.type == "system"]
             session.model_begins(*system, author=author, key=run_id)
 
         def on_llm_start(self, _: Any, __: Any, *, run_id: Any, **___: Any) -> None:
+            """A model of plain text, which has no messages."""
             session.model_begins(key=run_id)
 
         def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+            """The answer of either, with its tokens and calls."""
             answer = response.generations[0][0]
             message = getattr(answer, "message", None)
             counts = getattr(message, "usage_metadata", None) or {}
@@ -191,11 +201,13 @@ def _watcher(session: Session) -> Any:
 
 
 def _note_call(_: Session, tool: Any, run: Original, arguments: Message) -> Any:
+    """Run a tool that blocks, with its call in CALL."""
     with _call_of(tool, arguments):
         return run()
 
 
 async def _note_call_async(_: Session, tool: Any, run: Original, arguments: Message) -> Any:
+    """The same for a coroutine."""
     with _call_of(tool, arguments):
         return await run()
 
@@ -209,12 +221,14 @@ def _call_of(tool: Any, arguments: Message) -> AbstractContextManager[None]:
 
 
 def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:
+    """Run a tool's own method and report it."""
     return _result_of(
         tool, session.run_tool_blocking(**session.call_report(tool), run=run), session
     )
 
 
 async def _run_tool_async(session: Session, tool: Any, run: Original, _: Message) -> Any:
+    """The same for a coroutine."""
     return _result_of(tool, await session.run_tool(**session.call_report(tool), run=run), session)
 
 
@@ -227,6 +241,8 @@ def _kind(tool: Any) -> str:
 
 
 def _result_of(tool: Any, result: Any, session: Session) -> Any:
+    """A tool's answer as LangGraph expects it; one that no recording can hold is an error of the
+    turn."""
     if session.tools is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
         message = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
         session.tool_error = RuntimeError(message)

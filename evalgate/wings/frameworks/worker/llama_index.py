@@ -45,6 +45,8 @@ class Session(FrameworkSession):
         return {"state": pipe.to_json(await self._store.get("state", default=self.state))}
 
     def _report_event(self, event: Any) -> None:
+        """Report an event of the workflow's stream: a model call, its answer, a tool call, its
+        answer."""
         kind = type(event).__name__
         if kind == "AgentInput":
             system = [
@@ -75,6 +77,7 @@ def _usage(raw: Any) -> tuple[Message | None, Any]:
     """The token counts and the model in a provider's own answer, under their usual names."""
 
     def read_field(parent: Any, *names: str) -> Any:
+        """The first of these fields with a value, of a dict or an object."""
         fields = parent if isinstance(parent, dict) else getattr(parent, "__dict__", {})
         return next((fields[name] for name in names if fields.get(name)), None)
 
@@ -87,6 +90,7 @@ def _usage(raw: Any) -> tuple[Message | None, Any]:
 async def _ask_first(
     session: FrameworkSession, tool: Any, run: Original, arguments: Message
 ) -> Any:
+    """Ask evalgate about a tool call if it decides on calls; the stream reports the call itself."""
     from llama_index.core.tools import ToolOutput
 
     if session.tools is None:
@@ -97,6 +101,7 @@ async def _ask_first(
     name = tool.metadata.get_name()
 
     def make(answer: Any) -> Any:
+        """An answer as the framework's output."""
         return ToolOutput(tool_name=name, content=str(answer), raw_input=args, raw_output=answer)
 
     call = session.tools.ask(name, args, "agent" if name == "handoff" else "tool")

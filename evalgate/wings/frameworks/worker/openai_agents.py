@@ -16,6 +16,7 @@ class Session(FrameworkSession):
     `context` names another object."""
 
     _items: Any = ()
+    """The conversation so far, as the SDK takes it for input."""
 
     async def ask(self, text: str) -> Any:
         """The final output of a run."""
@@ -42,6 +43,7 @@ class Session(FrameworkSession):
 
 
 def _watcher(session: Session) -> Any:
+    """The hooks of a run, which report its models and handoffs."""
     from agents import RunHooks
     from agents.handoffs import Handoff
 
@@ -50,6 +52,7 @@ def _watcher(session: Session) -> Any:
 
         def __init__(self) -> None:
             self.calls: list[Any] = []
+            """Of the last model answer, to find the call of a handoff."""
 
         async def on_llm_start(
             self,
@@ -58,9 +61,11 @@ def _watcher(session: Session) -> Any:
             system_prompt: Any,
             input_items: Any,  # noqa: ARG002 - the SDK's names
         ) -> None:
+            """The agent and its instructions."""
             session.model_begins(system_prompt, author=agent.name, key="model")
 
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
+            """The answer's texts, tokens, model and calls."""
             self.calls = [
                 item for item in response.output if getattr(item, "type", "") == "function_call"
             ]
@@ -85,6 +90,7 @@ def _watcher(session: Session) -> Any:
             session.record_answer("model", "\n".join(texts), counts, model=model, calls=calls)
 
         async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - as above
+            """Reported as a tool call: by its usual name, else the first call of the answer."""
             name = Handoff.default_tool_name(to_agent)
             handoff_calls = [call for call in self.calls if call.name == name] or self.calls
             for call in handoff_calls[:1]:
@@ -102,6 +108,8 @@ def _report_tools(original: Any) -> Any:
     """`get_all_tools` of an agent, whose tools report themselves, and ask before they run."""
 
     async def get_all_tools(self: Any, *args: Any, **options: Any) -> Any:
+        """The tools, each wrapped once. Raises RuntimeError for one that evalgate cannot decide
+        on."""
         tools = await original(self, *args, **options)
         session = frameworks.CURRENT.get()
         for tool in tools:
@@ -117,9 +125,11 @@ def _report_tools(original: Any) -> Any:
 
 
 def _guard(original: Any, tool: Any) -> Any:
+    """`on_invoke_tool` of a tool, which reports the call and asks evalgate first."""
     import agents.tool
 
     async def invoke(ctx: Any, arguments: str) -> Any:
+        """Outside a conversation, the original."""
         session = frameworks.CURRENT.get()
         if session is None:
             return await original(ctx, arguments)

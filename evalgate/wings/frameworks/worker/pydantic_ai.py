@@ -9,6 +9,8 @@ from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
 RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
+"""The messages' identity and the id of the running tool call, to recognize toolsets that wrap
+others."""
 
 
 class Session(FrameworkSession):
@@ -60,6 +62,7 @@ class Session(FrameworkSession):
         return output
 
     def _record_response(self, response: Any) -> None:
+        """Report a model's response: texts, calls, tokens."""
         texts = [part.content for part in response.parts if part.part_kind == "text"]
         calls = [
             {"name": part.tool_name, "args": part.args_as_dict()}
@@ -98,6 +101,8 @@ class Session(FrameworkSession):
 
 
 async def _call_tool(session: Session, _: Any, run: Original, arguments: Message) -> Any:
+    """Ask evalgate about a tool call if it decides on calls; output tools, which end a run, always
+    run."""
     __, name, tool_args, ctx, tool = arguments.values()
     # an agent in a tool has its own messages
     call_key = (id(ctx.messages), ctx.tool_call_id)

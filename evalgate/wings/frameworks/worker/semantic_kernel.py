@@ -12,6 +12,7 @@ class Session(FrameworkSession):
     """A thread of the agent. The session's state is the kernel's arguments."""
 
     _thread: Any = None
+    """None before the first response, which begins one."""
 
     async def ask(self, text: str) -> Any:
         """The content of a response."""
@@ -26,6 +27,7 @@ class Session(FrameworkSession):
 async def _ask_model(
     session: FrameworkSession, service: Any, run: Original, arguments: Message
 ) -> Any:
+    """Report a call of a chat service: system messages, the first answer, tokens."""
     messages = arguments["chat_history"].messages
     system = [message.content for message in messages if message.role in ("system", "developer")]
     key = session.model_begins(*system)
@@ -56,12 +58,14 @@ async def _call_function(
     run_results: list[Any] = []
 
     async def run_and_read() -> Any:
+        """Run the function; its answer is what the call adds to the history."""
         count = len(history.messages)
         run_results.append(await run())
         answers = [part for message in history.messages[count:] for part in message.items]
         return getattr(answers[-1], "result", None) if answers else None
 
     def answer_with(answer: Any) -> None:
+        """Add an answer to the history in the function's place."""
         content = FunctionResultContent.from_function_call_content_and_result(call, answer)
         history.add_message(message=content.to_chat_message_content())
 

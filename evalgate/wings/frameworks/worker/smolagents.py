@@ -12,13 +12,15 @@ from typing import Any
 from . import frameworks
 from .frameworks import FrameworkSession, Message, Original
 
-ANSWER = "final_answer"  # the tool that ends a run, and no call of the agent
+ANSWER = "final_answer"
+"""The tool that ends a run, and no call of the agent."""
 
 
 class Session(FrameworkSession):
     """The agent's own memory. The agent gets the session's state as additional arguments."""
 
     _is_first_turn = True
+    """The first turn clears the memory, and brings the state."""
 
     def begin(self) -> None:
         """See FrameworkSession."""
@@ -37,6 +39,7 @@ class Session(FrameworkSession):
         return await asyncio.to_thread(self._run, text)
 
     def _run(self, text: str) -> Any:
+        """A run, which blocks. Raises RuntimeError if it used up its steps."""
         state = {"additional_args": dict(self.state)} if self._is_first_turn and self.state else {}
         answer = self.agent.run(text, reset=self._is_first_turn, **state)
         self._is_first_turn = False
@@ -56,8 +59,11 @@ class Session(FrameworkSession):
         send = type(executor).send_tools
 
         def wrap_tool(tool: Any) -> Any:
+            """A tool that knows the conversation in whatever thread it is called."""
+
             @wraps(tool, updated=())
             def call(*args: Any, **options: Any) -> Any:
+                """Runs the tool within the conversation."""
                 with frameworks.bound(frameworks.CURRENT, self):
                     return tool(*args, **options)
 
@@ -69,12 +75,14 @@ class Session(FrameworkSession):
 
 
 def _members(agent: Any) -> Iterator[Any]:
+    """An agent, and the agents that it manages, at every depth."""
     yield agent
     for member in (agent.managed_agents or {}).values():
         yield from _members(member)
 
 
 def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: Message) -> Any:
+    """Report a call of a model: system messages, answer, tokens."""
     # a model of the agent's may only pass its arguments on
     values = {**arguments, **arguments.get("kwargs", {})}
     messages = values.get("messages") or next(iter(values.get("args", ())), ())
@@ -101,6 +109,7 @@ def _ask_model(session: FrameworkSession, model: Any, run: Original, arguments: 
 
 
 def _call(session: FrameworkSession, tool: Any, run: Original, arguments: Message) -> Any:
+    """Run a tool or a managed agent and report it, except the tool that ends a run."""
     if tool.name == ANSWER:
         return run()
     kind = "agent" if hasattr(tool, "managed_agents") else "tool"
@@ -143,6 +152,7 @@ class Host(frameworks.FrameworkHost):
     is_exclusive = True
 
     _initial_states: dict[int, Any]
+    """Copies of the members' states at the beginning, by the member's `id`."""
 
     def prepare(self) -> None:
         """Report every call of a model, a tool or another agent, and ask about tools and agents."""

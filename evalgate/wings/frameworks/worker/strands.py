@@ -33,6 +33,7 @@ class Session(FrameworkSession):
 
 
 def _text(message: Any) -> str:
+    """The texts of a message's blocks."""
     return "".join(block.get("text") or "" for block in message["content"])
 
 
@@ -83,8 +84,11 @@ def _response(result: Any) -> Any:
 
 
 def _wrap_events(original: Any) -> Any:
+    """`stream` of a tool, which asks evalgate first if it decides on calls."""
+
     @wraps(original)
     async def stream(self: Any, tool_use: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        """The tool's events, or one event with the answer of a rule or a cassette."""
         session = frameworks.CURRENT.get()
         original_stream = partial(original, self, tool_use, *args, **options)
         if session is None or session.tools is None:
@@ -94,6 +98,7 @@ def _wrap_events(original: Any) -> Any:
         events: list[Any] = []
 
         async def run() -> Any:
+            """Runs the tool, keeps its events, and returns its response."""
             events.extend([event async for event in original_stream()])
             return _response(getattr(events[-1], "tool_result", events[-1]))
 
@@ -120,6 +125,7 @@ class Host(frameworks.FrameworkHost):
     is_exclusive = True
 
     _initial: tuple[list[Any], Message]
+    """The messages and the state at the beginning."""
 
     def models(self) -> list[str]:
         """The agent's model. Those of Bedrock, the default, are named as LiteLLM names them."""
