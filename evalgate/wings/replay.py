@@ -169,23 +169,6 @@ class RecordedCases:
         problems_text = f" ({words.listed(self._problems, limit=2)})" if self._problems else ""
         return f"there is no recording of case {case_id}{problems_text}{hint}"
 
-<<<<<<< HEAD
-=======
-    def _add_file(self, path: Path, text: str) -> None:
-        """Parse a file in any other form at once, and add its recordings."""
-        reading = recordings.parse_recordings(text, file=path.name)
-        self._problems += map(str, errors_in(reading.problems))
-        stem = path.name.partition(".")[0]
-        # A single session in a file has a random id; users name the file after the case.
-        names = [stem] if len(reading.recordings) == 1 else []
-        for recording in reading.recordings:
-            record = Record(
-                path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript
-            )
-            for name in dict.fromkeys((recording.case_id, *names)):
-                self._readers.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
-
->>>>>>> refs/side/DOC6
 
 def _read_case(path: Path, key: str, eval_set_id: str | None, raw: Any) -> Record:
     """The recording of a case in a list of cases. `key`: that of the list, which decides the
@@ -293,14 +276,9 @@ def _split_content(content: Content) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(part for part in content.parts if not isinstance(part, Text))
 
 
-<<<<<<< HEAD
 def _difference(recorded: str, actual: str) -> str:
-    if recorded == actual:
-=======
-def _difference(recorded: tuple[str, tuple[Any, ...]], actual: tuple[str, tuple[Any, ...]]) -> str:
     """Where two messages differ, in words: from shortly before the first different character."""
-    if recorded[0] == actual[0]:
->>>>>>> refs/side/DOC6
+    if recorded == actual:
         return (
             "the user's text is the same, but the other parts of the message (files, calls) differ"
         )
