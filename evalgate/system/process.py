@@ -710,7 +710,7 @@ def close_to_other_processes() -> bool:
         return False
 
 
-def keep_streams(wrapper: type[io.TextIOWrapper]) -> None:
+def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
     """Reopen the standard streams, so that output is dropped after the first failed write.
     `wrapper`: the text layer."""
     for number in (0, 1, 2):
