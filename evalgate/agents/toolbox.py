@@ -43,6 +43,7 @@ from evalgate.model import (
     TrialKey,
     TurnSetup,
     call_diff,
+    cases_of,
     json_match,
     shapes,
 )
@@ -688,13 +689,15 @@ def check(settings: Settings, suites: Sequence[Suite]) -> list[Problem]:
     if mode is ToolMode.LIVE:
         # tools that a suite mocks would run if they cannot be intercepted
         for suite in suites:
-            mocking_cases = (
-                case
-                for case in suite.cases
-                if any(setup.mocks or setup.fakes for setup in case.setups)
-            )
             driver = suite.agent.driver
-            case = next(mocking_cases, None)
+            case = next(
+                (
+                    case
+                    for case in suite.cases
+                    if any(setup.mocks or setup.fakes for setup in case.setups)
+                ),
+                None,
+            )
             if case is not None and _tools_of(driver) is DriverTools.UNSEEN:
                 message = f"case `{case.case_id}` mocks tools, and evalgate cannot intercept those of the driver `{driver}`"
                 hint = "Run it with another driver, remove the mocks, or exclude the file."
@@ -793,8 +796,7 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: Sequence[Suite]) -> 
                 "tool-cassette", message, hint="Record them once: `evalgate run --tools record`."
             )
         ]
-    cases = [(suite.key, case.case_id) for suite in replay_suites for case in suite.cases]
-    return check_files(root, rule.cassettes, cases)
+    return check_files(root, rule.cassettes, cases_of(replay_suites))
 
 
 def _mocks(root: Path, rule: ToolsRule) -> MockReading:

@@ -121,6 +121,10 @@ class Base:
     base_failed: bool = False
     """True if its own files are wrong; this is not the change's fault."""
 
+    def with_results(self, stored: Stored, origin: BaseOrigin, *, root: Path | None) -> Base:
+        """The base with stored results; its code runs if it has a `root`."""
+        return Base(origin=origin, root=root, top=self.top, project=self.project, stored=stored)
+
     def agent_of(self, suite: str) -> AgentUse:
         """Its agent for a suite, by head's name; an absent one if it has none or is not run."""
         if self.root is None and self.stored is not None:
@@ -278,8 +282,7 @@ def _from_git(
         return _only_stored(suites, base, stored_side, not_stored=not_stored)
     if stored_side is None or base.root is None:
         return base
-    stored, origin = stored_side
-    return replace(base, origin=origin, stored=stored)
+    return base.with_results(*stored_side, root=base.root)
 
 
 def _of_today(
@@ -637,7 +640,7 @@ def _only_stored(
         stored_keys = {suite.key for suite in stored.run.suites}
         has_results = any(project.name_of(suite.key) in stored_keys for suite in suites)
         if not base.problem or (has_results and not is_empty):
-            return Base(origin=origin, project=project, stored=stored, top=base.top)
+            return base.with_results(stored, origin, root=None)
     return Base(
         origin=base.origin.of_store(),
         project=project,
@@ -686,7 +689,6 @@ def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
     If the base has no evaluation file at all, or an unreadable one, its agent can still run these
     cases, so they are not included."""
     rules = base.project.rules
-    base_agents = base.project.agents
     base_cases = _base_cases(base)
     keys = {suite.key for suite in suites}
     unknown_keys: Collection[str] = () if base_cases else keys
@@ -696,10 +698,7 @@ def new_cases(suites: Suites, base: Base) -> list[CaseKey]:
         unread_keys = keys if is_lost else rules.unread
         unknown_keys = unread_keys - {key for key, _ in base_cases}
     lacking_keys = {
-        key
-        for key in keys
-        if base.root is not None
-        and (key not in base_agents or opening.is_missing(base_agents[key]))
+        key for key in keys if base.root is not None and opening.is_missing(base.agent_of(key))
     }
     return [
         case

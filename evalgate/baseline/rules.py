@@ -323,18 +323,17 @@ def _with_base_code(
     commit = base.origin.commit
     edited_commit = f"{commit}+{_digest_of_files(root, room_files(suites, root))[:16]}"
 
-    def measured(use: CriterionUse, base_suite: Suite | None) -> CriterionUse:
-        """The custom metric with the commit whose code scores: the base's, or the change's edit of
+    def code_commit(base_suite: Suite | None, use: CriterionUse) -> Json:
+        """The commit whose code scores by a custom metric: the base's, or the change's edit of
         it."""
+        if not use.code:
+            return {}
         base_uses = base_suite.criteria if base_suite else ()
         is_same = any(_has_same_options(use, base_use) for base_use in base_uses) and not is_edited
-        return replace(use, code_commit=commit if is_same else edited_commit)
+        return {"code_commit": commit if is_same else edited_commit}
 
     return tuple(
-        suite.with_criteria(
-            measured(use, base_suites.get(suite.key)) if use.code else use for use in suite.criteria
-        )
-        for suite in suites
+        suite.with_changes(partial(code_commit, base_suites.get(suite.key))) for suite in suites
     )
 
 
@@ -1051,20 +1050,23 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
             notices.append(errors.note(SETTING_OF_BASE, message, place or Place(suite.key), HINT))
         return trusted_config
 
-    criteria = []
-    for use in suite.criteria:
+    def judge_options(use: CriterionUse) -> Json:
+        """The criterion's options, if a judge in them has other client options on the base."""
         judge = use.options.get("judge_model_options")
-        if isinstance(judge, Mapping):
-            if base_use := base_uses.get(use.name):
-                base_config = _config_of(base_use)
-            else:  # as the base's evalgate.yml has it for criteria of this name
-                rule = gate_file.judge.criteria.get(use.name, JudgeOptionsRule())
-                base_config = {**(gate_file.judge.config or {}), **(rule.config or {})}
-            config = settle(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
-            if config != _config_of(use):
-                judge = {**judge, "judge_model_config": config}
-                use = replace(use, options={**use.options, "judge_model_options": judge})  # noqa: PLW2901 - the same criterion
-        criteria.append(use)
+        if not isinstance(judge, Mapping):
+            return {}
+        if base_use := base_uses.get(use.name):
+            base_config = _config_of(base_use)
+        else:  # as the base's evalgate.yml has it for criteria of this name
+            rule = gate_file.judge.criteria.get(use.name, JudgeOptionsRule())
+            base_config = {**(gate_file.judge.config or {}), **(rule.config or {})}
+        config = settle(_config_of(use), base_config, f"`{use.name}` in {suite.key}", use.place)
+        if config == _config_of(use):
+            return {}
+        judge = {**judge, "judge_model_config": config}
+        return {"options": {**use.options, "judge_model_options": judge}}
+
+    suite = suite.with_changes(judge_options)
     simulator = suite.simulator
     if simulator.config is not None:
         base_simulator = base_suite.simulator if base_suite else SimulatorUse()
@@ -1072,7 +1074,7 @@ def _with_client_options(suite: Suite, base: Base, notices: list[Problem]) -> Su
         subject = f"the simulated users of {suite.key}"
         config = settle(simulator.config, base_config, subject, suite.simulator_place)
         simulator = replace(simulator, config=config)
-    return suite.with_criteria(criteria, simulator)
+    return suite.with_criteria(suite.criteria, simulator)
 
 
 def _config_of(use: CriterionUse) -> Json:

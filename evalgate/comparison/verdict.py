@@ -19,7 +19,6 @@ from evalgate.model import (
     Confirmation,
     Exemption,
     ExemptionKind,
-    FailOn,
     FailureKind,
     FailureOrigin,
     GateCause,
@@ -66,11 +65,7 @@ def decide(
     if compared is not None:
         book = compared.book
         decided = compared.decided
-        if (
-            policy.fail_on
-            and FailOn.NOT_MEASURED not in policy.fail_on
-            and _stopped_its_agent(run, compared, advisory=policy.advisory)
-        ):
+        if policy.fail_on and _stopped_its_agent(run, compared, advisory=policy.advisory):
             policy = policy.blocking()  # the change broke the agent; this is not an outage
     threshold_gate = _ThresholdGate(
         run=run,

@@ -314,16 +314,17 @@ class CriteriaFinder:
             if (suite_rule.criteria is not None or suite_rule.config is not None)
             and places.matches(key, suite_rule.match)
         ]
-        index, rule = rules[-1] if rules else (-1, None)
-        gate_file = self._settings.locate().file if rules else ""
-        if rule is not None and rule.criteria is not None:
-            config_path = self._nearest(key) if key in self._datasets else None
-            found = self._of_rule(rule.criteria, index, config_path or "")
-            return found, ConfigOrigin.EMBEDDED, gate_file
-        if rule is not None and rule.config is not None:
-            named_by = f"{gate_file} names it as `config` of suites[{index}]."
-            found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
-            return found, ConfigOrigin.EXPLICIT, rule.config
+        if rules:
+            index, rule = rules[-1]
+            gate_file = self._settings.locate().file
+            if rule.criteria is not None:
+                config_path = self._nearest(key) if key in self._datasets else None
+                found = self._of_rule(rule.criteria, index, config_path or "")
+                return found, ConfigOrigin.EMBEDDED, gate_file
+            if rule.config is not None:
+                named_by = f"{gate_file} names it as `config` of suites[{index}]."
+                found = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
+                return found, ConfigOrigin.EXPLICIT, rule.config
         config_path = self._nearest(key)
         if config_path is not None:
             is_beside = PurePosixPath(config_path).parent == PurePosixPath(key).parent

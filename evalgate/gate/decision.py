@@ -115,11 +115,10 @@ def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts
 
 def _edits(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
     """The edits, marked if only one rule book lets the change pass; an unmet demand of the base is
-    not a pass."""
-    passes = [not verdict.blocks for verdict in verdicts]
-    is_decisive = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
-    is_decisive = is_decisive or (len(verdicts) == 1 and edits.decide)
-    return replace(edits, decide=is_decisive, by_base=by_base or edits.by_base)
+    not a pass. The edits of stored results, which one book decides, may be marked already."""
+    passes = {not verdict.blocks for verdict in verdicts}
+    is_decisive = edits.decide or len(passes) > 1 or (bool(edits.unasked) and True in passes)
+    return edits.decided(by_base=by_base or edits.by_base, decide=is_decisive)
 
 
 def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:

@@ -7,7 +7,6 @@ artifact are used: the verdict is computed again, and every text is escaped as i
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 from evalgate import __version__, reports
 from evalgate.baseline import failures, rules as baseline_rules
@@ -138,7 +137,8 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         problem for problem in head.problems[:MOST_PROBLEMS] if problem.code != "provider-drift"
     )
     judges = decision.criterion_judges(scored_uses, is_stored=True)
-    edits = replace(head.edits, by_base=False)  # one policy decided, that of the settings
+    # one policy decided, that of the settings
+    edits = head.edits.decided(by_base=False, decide=head.edits.decide)
     return Report(
         run=run,
         verdict=verdict,

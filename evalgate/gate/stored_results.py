@@ -297,13 +297,16 @@ def _changed_criteria(
     }
     for suite in suites:
         base_suite = base_suites.get(suite.key)
-        uses = {use.name: use for use in base_suite.criteria} if base_suite else {}
+        if base_suite is None:
+            continue
+        base_uses = {use.name: use for use in base_suite.criteria}
         for use in suite.criteria:
-            if base_suite is None or use.name not in uses:
+            base_use = base_uses.get(use.name)
+            if base_use is None:
                 continue
-            base_version = uses[use.name].prompt_version
+            base_version = base_use.prompt_version
             head_version = head_prompts.get((suite.key, use.name), "")
-            if _settings(uses[use.name], base) != _settings(use, head):
+            if _settings(base_use, base) != _settings(use, head):
                 yield (suite.key, use.name), Sentence("other_options")
             elif base_version != head_version:
                 yield (suite.key, use.name), Sentence("other_prompt", base_version, head_version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias
@@ -408,6 +408,10 @@ class Suite:
     ) -> Suite:
         """The suite with other criteria, and with another simulated user if there is one."""
         return replace(self, criteria=tuple(criteria), simulator=simulator or self.simulator)
+
+    def with_changes(self, change: Callable[[CriterionUse], Json]) -> Suite:
+        """The suite with other values in the fields of its criteria, which `change` returns."""
+        return self.with_criteria(replace(use, **change(use)) for use in self.criteria)
 
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide one of its cases, and the informational ones."""

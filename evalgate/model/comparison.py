@@ -716,6 +716,10 @@ class Edits:
     unasked: tuple[str, ...] = ()
     """Criteria of the base that were not evaluated."""
 
+    def decided(self, *, by_base: bool, decide: bool) -> Edits:
+        """The edits after a verdict."""
+        return replace(self, decide=decide, by_base=by_base)
+
     def rules(self) -> tuple[GateEdit, ...]:
         """The edits of rules that decide."""
         return tuple(edit for edit in self.edits if edit.kind is EditKind.RULE)

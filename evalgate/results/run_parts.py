@@ -329,7 +329,7 @@ def join(parts: Sequence[Stored]) -> Stored:
 def _join_runs(runs: Sequence[Run], shard: PlanPart, outcomes: StoredOutcomes) -> Run:
     """The runs of all shards as one. `shard`: any of the plan."""
     first_run = runs[0]
-    run_cases = {key: case for run in runs for key, case in cases_of(run.suites).items()}
+    run_cases = cases_of(suite for run in runs for suite in run.suites)
     suites = tuple(
         suite.with_cases(
             tuple(run_cases.get((suite.key, case.case_id), case) for case in suite.cases)

@@ -93,10 +93,10 @@ def tasks(
             for cases in zip(*(suite.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS_CHANCE else reversed(order):
-                    if only is None or (suite.key, case.case_id) in only:
-                        key = TrialKey(
-                            suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
-                        )
+                    key = TrialKey(
+                        suite=suite.key, case_id=case.case_id, purpose=purpose, number=number
+                    )
+                    if only is None or key.case in only:
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 

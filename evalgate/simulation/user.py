@@ -209,7 +209,7 @@ def settle(suite: Suite, settings: Settings) -> Suite:
             "on_the_test": deviations.poor_quality and rule.on_poor_quality == "not_measured",
         }
 
-    return suite.with_criteria((replace(use, **changes(use)) for use in uses), simulator)
+    return suite.with_criteria(uses, simulator).with_changes(changes)
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:

@@ -772,13 +772,8 @@ def _closed_places(
     for name in ("verdicts", "bases", "store"):
         (cache / name).mkdir(parents=True, exist_ok=True)
     shared_places = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
-    return tuple(
-        dict.fromkeys(
-            place.resolve()
-            for place in (*places, *tops, cache)
-            if place.resolve() not in shared_places
-        )
-    )
+    all_places = dict.fromkeys(place.resolve() for place in (*places, *tops, cache))
+    return tuple(place for place in all_places if place not in shared_places)
 
 
 @contextmanager
