@@ -21,7 +21,7 @@ from evalgate.judges import models as judges_models, panel, replay
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters
-from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
+from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite, Suites
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, JsonObject, Log, grouped, member
@@ -97,7 +97,7 @@ def defaults_of(settings: Settings) -> JudgeRule:
     )
 
 
-def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
+def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> Suites:
     """The suites with the judge of each criterion in its options, and with the endpoint of the
     simulated user. Criteria with invalid options are unchanged."""
     digest = replay.digest(defaults.replay) if defaults.replay else ""

@@ -29,6 +29,7 @@ from evalgate.model import (
     EvalSet,
     SimulatorUse,
     Suite,
+    Suites,
 )
 from evalgate.model.shapes import to_fields
 from evalgate.system import patterns
@@ -58,7 +59,7 @@ def discover(
     return discovery
 
 
-def suites_of_all(settings: Settings) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+def suites_of_all(settings: Settings) -> tuple[Suites, tuple[Problem, ...]]:
     """The suites of the whole repository, whatever is selected, and their problems. Empty if
     nothing is found."""
     try:
@@ -80,8 +81,8 @@ class Discovery:
     `_sets` the selected cases. `others`: the selected sets of libraries; `_unrun`: problems of
     their files, and of files that are not run."""
 
-    suites: tuple[Suite, ...] = ()
-    unread: tuple[Suite, ...] = ()
+    suites: Suites = ()
+    unread: Suites = ()
 
     def __init__(self, settings: Settings, tree: Tree | None) -> None:
         self._settings = settings
@@ -313,7 +314,7 @@ class Discovery:
         library_sets: Mapping[str, EvalSet],
         *,
         finder: CriteriaFinder,
-    ) -> tuple[tuple[Suite, ...], list[Problem]]:
+    ) -> tuple[Suites, list[Problem]]:
         """A suite for each set; a library scores as its evaluations require. And problems with
         agents."""
         all_sets = {**sets, **library_sets}

@@ -14,7 +14,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem, Severity, errors_in
 from evalgate.formats.base import FormatFiles
-from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite, Suites
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
@@ -40,11 +40,11 @@ class Project:
 
     settings: Settings
     """Those of the checkout and the door."""
-    suites: tuple[Suite, ...]
+    suites: Suites
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()
     """Problems in evaluation files and criteria files."""
-    unread: tuple[Suite, ...] = ()
+    unread: Suites = ()
     """Files that cannot be read, with their criteria and agents and without cases."""
     libraries: tuple[FormatFiles, ...] = ()
     """Files of other formats; problems of files that are not run are not among `problems`."""
@@ -52,6 +52,11 @@ class Project:
     """The checked out commit."""
     dirty: bool | None = None
     """Files differ from the commit; None if unknown."""
+
+    @property
+    def all_suites(self) -> Suites:
+        """Also those that cannot be read."""
+        return *self.suites, *self.unread
 
     def stops(self, *, strict: bool) -> bool:
         """True if there is an error, or with `strict` a warning."""
@@ -78,7 +83,7 @@ class Project:
         """True if an error concerns the whole run."""
         return any(not self._concerned(problem) for problem in errors_in(self.problems))
 
-    def sound(self) -> tuple[Suite, ...]:
+    def sound(self) -> Suites:
         """The suites without their own errors."""
         broken_keys = self.broken()
         return tuple(suite for suite in self.suites if suite.key not in broken_keys)
@@ -89,14 +94,14 @@ class Project:
             problem for problem in errors_in(self.problems) if problem.code not in OF_ENVIRONMENT
         )
 
-    def takes(self) -> tuple[Suite, ...]:
+    def takes(self) -> Suites:
         """The suites that a run measures if all keys are set."""
         is_refused = any(not self._concerned(problem) for problem in self.refusals())
         return () if is_refused else self.sound()
 
     def set_apart(self) -> Project:
         """The project with each broken file as a suite without cases, with the reason."""
-        suites_by_key = {suite.key: suite for suite in (*self.suites, *self.unread)}
+        suites_by_key = {suite.key: suite for suite in self.all_suites}
         broken_files = self.broken()
         suites = {suite.key: suite for suite in self.sound()}
         for key, problem in broken_files.items():
@@ -119,14 +124,17 @@ class Project:
             or problem.code in OF_THE_RUN
         ):
             return set()
-        all_suites = (*self.suites, *self.unread)
         file = problem.place.file
         if problem.code == "no-agent":
-            return {suite.key for suite in all_suites if suite.agent == discovery_agents.UNKNOWN}
-        if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in all_suites}:
+            return {
+                suite.key for suite in self.all_suites if suite.agent == discovery_agents.UNKNOWN
+            }
+        if file.endswith(walk.EVALUATION_ENDINGS) or file in {
+            suite.key for suite in self.all_suites
+        }:
             return {file}
         file_origins = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
-        sources = ((suite.key, suite.criteria_source) for suite in all_suites)
+        sources = ((suite.key, suite.criteria_source) for suite in self.all_suites)
         return {
             key for key, source in sources if source.file == file and source.origin in file_origins
         }

@@ -139,14 +139,12 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     keys = criteria_judges.key_names(settings, project.suites, environment.environ)
     state = _DoctorState(context, project, environment.environ, keys)
     with ExitStack() as stack:
-        hidden_paths = baseline_rules.measurement_paths(
-            settings, (*project.suites, *project.unread)
-        )
+        hidden_paths = baseline_rules.measurement_paths(settings, project.all_suites)
         isolation = measure.open_isolation(
             settings, [settings.root], context, hidden_paths=hidden_paths
         )
         state.isolated = stack.enter_context(isolation)
-        for suite in sorted((*project.suites, *project.unread), key=lambda suite: suite.key):
+        for suite in sorted(project.all_suites, key=lambda suite: suite.key):
             checks = [*_files(suite, state), *_judges(suite, state), *_agent(suite, state)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
     problems = (

@@ -449,7 +449,7 @@ def _metric_checkouts(session: GateSession, stack: contextlib.ExitStack) -> Sequ
 def _hidden_paths(session: GateSession) -> frozenset[str]:
     """What shows agents how they are judged, in the checkouts of both sides."""
     project = session.project
-    paths = baseline_rules.measurement_paths(project.settings, (*project.suites, *project.unread))
+    paths = baseline_rules.measurement_paths(project.settings, project.all_suites)
     base = None if session.base is None else session.base.project
     if base is not None and base.settings is not None:
         paths |= baseline_rules.measurement_paths(

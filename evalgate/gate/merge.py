@@ -15,7 +15,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.github import events
-from evalgate.model import BaseSource, Report, Run, Suite
+from evalgate.model import BaseSource, Report, Run, Suites
 from evalgate.results import file, output, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -154,7 +154,7 @@ def _files(places: Iterable[Path], *, output_folder: Path) -> list[Path]:
 
 
 def _rules(
-    settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
+    settings: Settings, suites: Suites, heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Base | None]:
     """The rule books that decide on the shards, and the base, which the shards name."""
     origins = (part.comparison.origin for part in heads if part.comparison is not None)

@@ -379,7 +379,7 @@ def _known_sides(suite: Suite, entries: Iterable[EarlierSide], trees: tuple[Snap
     read there; all of them if they are equal."""
     if len({tree.answer("everything") for tree in trees}) == 1:
         return len(trees)
-    all_inputs = (entry.journal.inputs.get(suite.agent.key, Inputs()) for entry in entries)
+    all_inputs = (entry.journal.inputs_of(suite.agent.key) for entry in entries)
     counts = (
         sum(not tree.first_difference(inputs.answers) for tree in trees)
         for inputs in all_inputs
@@ -537,7 +537,7 @@ def take(
         entry
         for entry in entries
         if side.inputs.stands(
-            agent, entry.journal.inputs.get(agent, Inputs()), is_continued=entry.is_continued
+            agent, entry.journal.inputs_of(agent), is_continued=entry.is_continued
         )
     ]
     for case in suite.cases if entries else ():
@@ -567,7 +567,7 @@ def _take_trial(entries: Sequence[EarlierSide], task: Task, side: Side) -> bool:
             continue
         measured_at = entry.journal.measured_at(address)
         if entry.is_recent(measured_at):
-            side.journal.add_inputs(agent, entry.journal.inputs.get(agent, Inputs()))
+            side.journal.add_inputs(agent, entry.journal.inputs_of(agent))
             grades = {
                 name: entry.journal.grade(grade_address)
                 for name, grade_address in grade_addresses.items()

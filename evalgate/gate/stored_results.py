@@ -39,6 +39,7 @@ from evalgate.model import (
     RuleBook,
     Run,
     Suite,
+    Suites,
     TrialKey,
     VerdictKind,
     cases_of,
@@ -439,7 +440,7 @@ def together(
     return head, None if base is None or not base.is_file() else read_run(base, of="the base")
 
 
-def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> Suites:
     """The suites that a run would measure and, unless the user selects some, those with results
     that still exist. They are the suites of the results if the project cannot be read."""
     try:
@@ -456,7 +457,7 @@ def _suites(settings: Settings, stored_cases: Mapping[CaseKey, StoredCase]) -> t
     return suites
 
 
-def _run_suites(settings: Settings) -> tuple[Suite, ...]:
+def _run_suites(settings: Settings) -> Suites:
     """The suites of a run. Raises ConfigError if they cannot be read."""
     try:
         project = prepare.prepare(settings)
@@ -467,7 +468,7 @@ def _run_suites(settings: Settings) -> tuple[Suite, ...]:
     return project.suites if project.fatal() else project.set_apart().suites
 
 
-def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, ...]:
+def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> Suites:
     """The suites as they ran, each with its cases that have results, all in their newest
     version."""
     suites = {id(case.suite): case.suite for case in stored_cases.values()}
@@ -477,7 +478,7 @@ def _stored_suites(stored_cases: Mapping[CaseKey, StoredCase]) -> tuple[Suite, .
     return tuple(suite.with_cases(tuple(by_file[suite.key])) for suite in newest_suites.values())
 
 
-def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: tuple[Suite, ...]) -> Stored:
+def joined(stored_cases: Mapping[CaseKey, StoredCase], suites: Suites) -> Stored:
     """The newest results of each case as one run with today's cases, criteria and thresholds.
 
     A score counts as long as the case and its criterion are unchanged; otherwise the agent's

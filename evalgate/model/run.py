@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from evalgate.values import Wording, frozen_dataclass
-from .case import Suite
+from .case import Suites
 from .conversation import Seconds
 from .trial import AgentFailure, CaseKey, Grade, Reason, Transcript, TrialKey
 
@@ -189,7 +189,7 @@ class PlanPart:
     """From 1; 0: all parts, joined."""
     of: int
     """The number of parts."""
-    plan: tuple[Suite, ...] = ()
+    plan: Suites = ()
     """Every suite with all its cases; without content if it was read from a file."""
     homes: Mapping[CaseKey, int] = field(default_factory=dict)
     """The index of the part with a case, by the case's key."""
@@ -298,7 +298,7 @@ class CaseVerdict:
 class Run:
     """All results of one side."""
 
-    suites: tuple[Suite, ...]
+    suites: Suites
     """As planned: also suites without any trial."""
     trials: tuple[GradedTrial, ...]
     """In the order of suites, cases and repeats, not of execution."""

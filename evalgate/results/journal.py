@@ -80,7 +80,7 @@ class Journal(AbstractContextManager["Journal"]):
         """By address: outcomes in memory, each with the length of its line, the oldest first."""
         self._cached_bytes = 0
         """The length of the lines of `_transcripts`."""
-        self._agents: dict[str, tuple[AgentDetails, ...]] = {}
+        self._agents: shapes.AgentsTable = {}
         """By the address that outcomes refer to."""
         self._agents_written: set[str] = set()
         """Addresses that are in the file already."""
@@ -186,6 +186,10 @@ class Journal(AbstractContextManager["Journal"]):
         )
         return timestamp if isinstance(timestamp, str) else ""
 
+    def inputs_of(self, agent: str) -> Inputs:
+        """The inputs of an agent; unknown ones if it did not run."""
+        return self.inputs.get(agent, Inputs())
+
     def grade(self, address: str) -> Grade | None:
         """The grade with this address, or None."""
         return self._grades.get(address)
@@ -230,7 +234,7 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> None:
         """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: time of a reused trial,
         ISO 8601. Raises UnavailableError if the disk is full or fails."""
-        agents_seen: dict[str, tuple[AgentDetails, ...]] = {}
+        agents_seen: shapes.AgentsTable = {}
         fields = shapes.outcome_json(trial.outcome, agents_seen=agents_seen)
         outcome = self._without_secrets(
             fields, lambda raw: shapes.parse_outcome(raw, agents_seen={})
@@ -273,7 +277,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Keep the new questions and answers of an agent. Call it before a trial that depends on
         them. Raises UnavailableError if the disk is full or fails."""
         with self._lock:
-            known_inputs = self.inputs.get(agent, Inputs())
+            known_inputs = self.inputs_of(agent)
             new_answers = {
                 name: text
                 for name, text in inputs.answers.items()
@@ -431,7 +435,7 @@ class Journal(AbstractContextManager["Journal"]):
             if address and address not in self._agents:
                 raise KeyError(address)
         agent, count = line.get("asked", ("", 0))
-        if len(self.inputs.get(agent, Inputs()).answers) < count:  # one of their lines is damaged
+        if len(self.inputs_of(agent).answers) < count:  # one of their lines is damaged
             raise KeyError(agent)
         if outcome["kind"] == "transcript" and outcome.get("redacted"):
             self._trials.pop(str(line["trial"]), None)

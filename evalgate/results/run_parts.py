@@ -27,6 +27,7 @@ from evalgate.model import (
     PlanPart,
     Run,
     Suite,
+    Suites,
     cases_of,
     run as model_run,
 )
@@ -132,7 +133,7 @@ def divide(
     return homes
 
 
-def suites_of(suites: Iterable[Suite], shard: PlanPart) -> tuple[Suite, ...]:
+def suites_of(suites: Iterable[Suite], shard: PlanPart) -> Suites:
     """The suites with only the cases of this shard; suites without any are left out.
 
     A case that is not in the plan (only on the base) belongs to the first shard."""

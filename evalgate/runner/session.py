@@ -33,7 +33,6 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
-    Inputs,
     JudgeUse,
     NotEvaluated,
     PlanPart,
@@ -280,11 +279,12 @@ class Side:
     def _files_of(self, agent: str) -> Mapping[str, str]:
         """The files that an agent read on any side, with their contents on this side. The whole
         checkout if reads were not observed; empty if there are too many to list."""
-        inputs = [
-            side_inputs.journal.inputs.get(agent, Inputs()) for side_inputs in self._session.sides
-        ]
-        questions = {question for side_inputs in inputs for question in side_inputs.answers}
-        if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
+        questions = {
+            question
+            for side in self._session.sides
+            for question in side.journal.inputs_of(agent).answers
+        }
+        if not (self.shared or self.journal.inputs_of(agent).is_known):
             return {}
         if EVERYTHING in questions:
             questions = set(self.inputs.tree.contents())

@@ -541,9 +541,7 @@ class Repository:
     def run(self, *arguments: str, **options: Any) -> str:
         """The output of `git ARGUMENTS` without surrounding blanks, with the options of `Git.run`;
         no network. Raises GitFailed."""
-        git_dir = f"--git-dir={self.git_dir}"
-        output = self.git.run(git_dir, *arguments, cwd=str(self.folder), **options)
-        return output.decode("utf-8", "surrogateescape").strip()
+        return self.run_bytes(*arguments, **options).decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(self, *arguments: str, **options: Any) -> bytes:
         """Like `run`, as bytes."""

@@ -308,7 +308,7 @@ def render_rules(
     the others are written as comments. The text is "" if every suite has an agent."""
     unassigned_keys = [
         suite.key
-        for suite in (*project.suites, *project.unread)
+        for suite in project.all_suites
         if suite.agent.found_by == discovery_agents.UNKNOWN.found_by
     ]
     if not unassigned_keys or settings.gate_file.agents:

@@ -28,6 +28,7 @@ from evalgate.model import (
     Grade,
     JudgeUse,
     Suite,
+    Suites,
 )
 from evalgate.model.deviations import Deviations
 from evalgate.results import file
@@ -164,7 +165,7 @@ def _ask(
 
 def settle_suites(
     settings: Settings, criterion_names: Iterable[str]
-) -> tuple[tuple[Suite, ...], list[Problem]]:
+) -> tuple[Suites, list[Problem]]:
     """The repository's suites with settled judges, and one suite for the named criteria that they
     do not use."""
     suites, discovery_problems = discover.suites_of_all(settings)
