@@ -17,7 +17,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, is_list_of, member, without
+from evalgate.values import Json, JsonObject, canonical_text, is_list_of, member, without
 from . import compare, shapes
 from .shapes import Handling, Proto
 
@@ -203,7 +203,7 @@ def _json_tree(text: str) -> _Node:
 def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
-    if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
+    if "&" in text and any(
         getattr(event, "anchor", None) for event in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
@@ -244,7 +244,7 @@ class _FileEditor:
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""
-        if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
+        if canonical_text(old) == canonical_text(new):
             return
         is_same_kind = type(old) is type(new) and type(new).__name__ == node.kind
         if is_same_kind and new and node.members:
@@ -336,9 +336,8 @@ class _FileEditor:
         self.edits.append((at, at, text))
 
     def _value(self, value: Any, node: _Node) -> str:
-        line = self._text.rfind("\n", 0, node.at) + 1
-        indent = re.match(r"[ \t]*", self._text[line:])
-        lead = indent[0] if indent else ""
+        line = self._text[self._text.rfind("\n", 0, node.at) + 1 :]
+        lead = line.removesuffix(line.lstrip(" \t"))
         if not self._is_json and isinstance(value, str):
             scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
             return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)

@@ -113,6 +113,9 @@ COLLECTIONS = {
 
 COLLECTION_OF = {kind: name for name, kind in COLLECTIONS.items()}
 
+FOLDERS = frozenset({*COLLECTIONS, "evals"})
+"""The folders of evaluations, and of what belongs to them, in that of an app."""
+
 
 @frozen_dataclass
 class Resource:
@@ -147,7 +150,7 @@ class Resource:
     def title(self) -> str:
         """Its name for people."""
         names = (getattr(self.message, attribute, "") for attribute in ("display_name", "name"))
-        return next((name for name in names if name), "") or stem(self.file)
+        return next(filter(None, names), stem(self.file))
 
 
 @frozen_dataclass
@@ -235,13 +238,11 @@ def kind_by_folder(file: str) -> Kind | None:
     """The kind of a file by its place in an export's layout."""
     if not file.endswith(ENDINGS):
         return None
-    parts = file.split("/")
-    if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
+    folders = file.split("/")[-3:-1]
+    if folders == ["evaluations", stem(file)]:
         return Kind.EVALUATION
-    folders = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(
-        parts[-3:-1]
-    )
-    return COLLECTIONS[folders.pop()] if folders else None
+    marks = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & {*folders}
+    return COLLECTIONS[marks.pop()] if marks else None
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -389,14 +390,15 @@ class _Reader:
         spellings = ("evaluationExpectations", "evaluation_expectations")
         for key, listed in itertools.product(("golden", "scenario"), spellings):
             names = []
-            for number, expectation in enumerate(elements(member(raw, key), listed)):
+            expectations = elements(member(raw, key), listed)
+            for number, expectation in enumerate(expectations):
                 if not isinstance(expectation, dict):
                     names.append(expectation)
                 elif resource := self.resource(
                     expectation, (*path, key, listed, number), Kind.EXPECTATION
                 ):
                     names.append(resource.name or resource.title)
-            if elements(member(raw, key), listed):
+            if expectations:
                 raw = {**raw, key: {**raw[key], listed: names}}
         return raw
 
@@ -623,11 +625,8 @@ def with_problems(readings: Mapping[str, Reading]) -> Library:
 def app_folder(file: str) -> str:
     """The folder of the app of a file: the one above `evaluations` and its siblings; otherwise the
     file's own."""
-    parts = dirname(file).split("/")
-    index = next(
-        (number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts)
-    )
-    return "/".join(parts[:index])
+    folders = itertools.takewhile(lambda folder: folder not in FOLDERS, dirname(file).split("/"))
+    return "/".join(folders)
 
 
 def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
