@@ -409,13 +409,7 @@ def _answer(response: ToolResponse) -> JsonObject:
     """`output` is the result, `error` an error; without either the whole object is the result."""
     content = dict(response.response or {})
     if set(content) == {"error"}:
-        error = content["error"]
-        return {
-            "error": {
-                "type": "RuntimeError",
-                "message": error if isinstance(error, str) else str(error),
-            }
-        }
+        return {"error": {"type": "RuntimeError", "message": str(content["error"])}}
     return {"response": content["output"] if set(content) == {"output"} else content}
 
 
@@ -674,9 +668,7 @@ class CesFormat(Format):
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See the function `differences`."""
-        if base.ces is not None and head.ces is not None:
-            return differences(base, head)
-        return None
+        return differences(base, head) if base.ces and head.ces else None
 
 
 FORMAT = CesFormat()

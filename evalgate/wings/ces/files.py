@@ -466,8 +466,7 @@ def _read(raw: Json, kind: Kind) -> Version:
     name = str(raw.get("name", ""))
     unknown: list[str] = []
     # the other fields of an app are not ours
-    fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
-    content = only(raw, fields)
+    content = only(raw, shapes.fields_of(AppEvaluation)) if kind is Kind.APP else raw
     message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)

@@ -6,7 +6,6 @@ Only the changed values of a file differ."""
 from __future__ import annotations
 
 import functools
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, json_text
+from evalgate.values import Json, JsonObject, canonical_text, digest_of, frozen_dataclass, json_text
 from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
@@ -356,7 +355,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
+    return digest_of(canonical_text(content), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:
