@@ -109,7 +109,7 @@ def _keys(path: str, shape: type[Proto]) -> Path:
         if field is None:
             hint = words.suggest(
                 step[:100],
-                [fields[name].key for name in here.model_fields],
+                [field.key for field in fields.values()],
                 prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")

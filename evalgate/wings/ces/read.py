@@ -26,6 +26,7 @@ from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member, only
+from evalgate.worker.pipe import present
 from . import cxas, shapes
 from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTests
 from .shapes import (
@@ -429,7 +430,7 @@ class _Reader:
         content = JsonObject()
         spelled = dict[str, str]()
         for key, value in raw.items():
-            field = fields.get(key) if isinstance(key, str) else None
+            field = fields.get(key)
             if field is None and self._unknown is not None:
                 self._unknown.append(json_source.path_text(spot.at(key).path))
             elif field is None:
@@ -470,18 +471,18 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
         spot.error("wrong-type", f"expected text as a key, found {described(key)}")
         return
     fields = shapes.fields_of(shape)
-    used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
-    free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
+    used = set(map(fields.get, raw))
+    free = [field.key for field in fields.values() if field not in used]
     spot.at(key).unknown_key(shape.__name__, near=words.nearest(key[:100], free), is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
-    """The problem that pydantic reports, unless it is about keys."""
+    """The problems that pydantic reports; those of keys are known before."""
     reported_paths: set[Path] = set()
     for finding in error.errors(include_url=False):
         location, _ = json_source.fault_path(finding["loc"], raw)
         kind = finding["type"]
-        if location in reported_paths or kind == "extra_forbidden":
+        if location in reported_paths:
             continue
         reported_paths.add(location)
         context = finding.get("ctx") or {}
@@ -637,12 +638,10 @@ def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
         within, title = (
             ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
         )
-        for key, value in ((title, resource.title), ("name", resource.name)):
-            first_resource = (
-                resources_by_name.setdefault((resource.kind, within, key, value), resource)
-                if value
-                else resource
-            )
+        names = {title: resource.title, **present(name=resource.name)}
+        for key, value in names.items():
+            name = (resource.kind, within, key, value)
+            first_resource = resources_by_name.setdefault(name, resource)
             # two evaluations may contain the same expectation
             if first_resource is not resource and (
                 within or first_resource.message != resource.message or not resource.path
