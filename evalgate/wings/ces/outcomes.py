@@ -946,7 +946,7 @@ def _scenario_result(
         rubric_outcomes=tuple(
             ScenarioRubricOutcome(
                 rubric=text,
-                score=None if verdict.score is None else float(verdict.score),
+                score=verdict.score,
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
