@@ -17,7 +17,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, canonical_text, is_list_of, member, without
+from evalgate.values import Json, JsonObject, canonical_text, is_list_of, member
 from . import compare, shapes
 from .shapes import Handling, Proto
 
@@ -59,15 +59,15 @@ def refusal(*violations: tuple[str, str]) -> Refused:
 
 
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
-    """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
+    """The fields that an update names, as keys of protobuf's JSON: those of the body without a
+    mask, and all fields for `*`. Output-only fields and the name are omitted.
 
-    Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise refusal(("updateMask", "`*` stands alone"))
-        return [(EVERYTHING,)]
+        paths = list(shape.model_fields)
     key_paths = []
     violations = []
     for path in paths:
@@ -124,9 +124,6 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
 
     A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
     the other fields of the group."""
-    if list(mask) == [(EVERYTHING,)]:
-        identity = {"name": stored["name"]} if "name" in stored else {}
-        return {**identity, **without(body, ("name",))}
     resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
