@@ -17,7 +17,7 @@ MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
     "tokens": 467_900,
-    "core_tokens": 344_350,
+    "core_tokens": 344_340,
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
     "modules": 258,  # with seven wings, programs and mended requirements
@@ -25,7 +25,7 @@ MOST = {
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1332,  # functions are named by what they do
-    "replace": 92,
+    "replace": 86,
     "largest_room": 6930,  # lines of 100
     "longest_function": 450,  # tokens
 }
