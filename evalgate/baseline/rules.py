@@ -631,8 +631,9 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
-        titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
-        if not baseline_base.is_unknown(base_suite.agent):
+        uses = (base_suite.agent, head_suite.agent)
+        if not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
+            titles = map(discovery_agents.title, uses)
             yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():
