@@ -650,11 +650,13 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
 def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str | None:
     """The changes of a case that its format lists, in words; "" if it lists none; None if the case
     is unchanged."""
+    prints = {fingerprints.of_case(side, simulator=simulator) for side in (case, head_case)}
+    if len(prints) == 1:
+        return None
     candidates = (row.differences(case, head_case) for row in FORMATS.values())
     changes = next((listed for listed in candidates if listed is not None), None)
     if changes is None:
-        prints = {fingerprints.of_case(side, simulator=simulator) for side in (case, head_case)}
-        return "" if len(prints) > 1 else None
+        return ""
     if len(changes) > MAX_DIFFERENCES:
         more = len(changes) - MAX_DIFFERENCES
         changes = [*changes[:MAX_DIFFERENCES], f"and {more} more"]

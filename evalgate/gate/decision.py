@@ -36,6 +36,7 @@ from evalgate.model import (
     RuleBook,
     Run,
     Verdict,
+    cases_of,
 )
 from evalgate.reports import edits as reports_edits, view, wording
 from evalgate.results import file as results_file, output, run_parts
@@ -103,7 +104,7 @@ def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts
     """What the report knows beyond this run: its history, and the judges with their
     calibrations."""
     suites = head.suites
-    rows = FORMATS.values()
+    rows = FORMATS.values() if settings.gate_file.judge.calibration else ()
     uses = (use for suite in suites for use in suite.criteria)
     return KnownFacts(
         trends=history.trends(head) if history else (),
@@ -215,7 +216,13 @@ def publish(
     `outcomes`: the sources of head's and the base's outcomes; without them the results exist
     already and are not written. `write`: see `GateSession.write`."""
     settings = rules.settings
-    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    runs = filter(None, (report.run, report.compared.base))
+    has_ces = any(case.ces is not None for run in runs for case in cases_of(run.suites).values())
+    rendered = {
+        name: row.render(report)
+        for name, row in reports.RENDERERS.items()
+        if has_ces or not row.is_of_ces
+    }
     redact_text = redact.redactor_of_files(context.environ)
     if write is None and redact_text is not str:  # `write` redacts stored runs
         rendered = {

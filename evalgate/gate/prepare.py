@@ -59,11 +59,12 @@ def discover(settings: Settings, context: Context) -> Project:
 
 
 def format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
-    """The problems that the formats find in suites and settings, such as a calibration that does
-    not fit."""
-    return tuple(
-        problem for row in FORMATS.values() for problem in row.find_problems(settings, suites)
-    )
+    """The problems that the formats find in suites, if `on-platform` or a calibration that judges
+    must have needs a format."""
+    rule = settings.gate_file.judge
+    needs_format = settings.on_platform or rule.calibration or rule.min_kappa is not None
+    rows = FORMATS.values() if needs_format else ()
+    return tuple(problem for row in rows for problem in row.find_problems(settings, suites))
 
 
 def require_sound(project: Project, *, strict: bool) -> Project:
