@@ -20,6 +20,7 @@ from evalgate.results import file, output, run_parts
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git
+from evalgate.worker.pipe import present
 from . import decision, store
 from .measure import Measurement
 
@@ -162,7 +163,7 @@ def _rules(
     if not (base_commit or context.trigger.base or context.trigger.is_pull_request):
         return baseline_rules.in_force(settings, suites, None), None
     # only its code and its rules are needed
-    settings = settings.with_options(baseline="rerun", base=base_commit)
+    settings = settings.with_options(baseline="rerun", **present(base=base_commit))
     with baseline_base.open_bases(settings, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git does not have it
         hint = CHECK_OUT if is_lost else baseline_rules.REVIEW_HINT

@@ -343,7 +343,7 @@ def test_a_sentence_of_the_comment(tmp_path: Path) -> None:
     )
     tree.replace(
         "evalgate/reports/templates/sentences.txt.j2",
-        ("The {{ counts.noun }} passed.", "One {{ counts.noun }}, and it passed."),
+        ("The {{ view.noun }} passed.", "One {{ view.noun }}, and it passed."),
     )
     assert len(tree.written) == 2
     tree.evaluate({"response_match_score": 1.0})
