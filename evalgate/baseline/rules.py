@@ -151,7 +151,8 @@ def in_force(
         suites, books, edits = _both_rules(
             head_settings, policy, suites, base_settings, base_rules, both_decide=is_both
         )
-    if settings.gate_file.judge != head_settings.gate_file.judge:
+    is_other_judge = settings.gate_file.judge != head_settings.gate_file.judge
+    if is_other_judge and any(suite.asks_models for suite in suites):
         # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is not None and context is not None and context.trigger.is_pull_request:
@@ -184,7 +185,13 @@ def open_history(
     settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
     suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
-    cases, problems = exemptions.in_force(head_settings, suites, base, context, past=history.past)
+    base_settings = None if base is None else base.project.settings
+    cases: Mapping[CaseKey, Exemption] = {}
+    problems: list[Problem] = []
+    if any(side.gate_file.quarantine for side in (head_settings, base_settings) if side):
+        cases, problems = exemptions.in_force(
+            head_settings, suites, base, context, past=history.past
+        )
     complete_rules = replace(
         rules,
         suites=suites,
@@ -958,7 +965,11 @@ def judge_keys(
             (environ.get(name, "") for name in names), environ, secret_names=names
         )
     return keys.union(
-        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
+        *(
+            criteria_judges.key_names(settings, suites, environ)
+            for settings, suites in sides
+            if any(suite.asks_models for suite in suites)
+        )
     )
 
 

@@ -105,9 +105,9 @@ def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts
     calibrations."""
     suites = head.suites
     rows = FORMATS.values() if settings.gate_file.judge.calibration else ()
-    uses = (use for suite in suites for use in suite.criteria)
+    uses = (use for suite in suites for use in suite.criteria if use.is_judged)
     return KnownFacts(
-        trends=history.trends(head) if history else (),
+        trends=history.trends(head) if history and history.past else (),
         past=history.of_cases() if history else {},
         criterion_judges=() if settings.skip_judged else criterion_judges(uses),
         judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
@@ -125,7 +125,7 @@ def _edits(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits
 
 def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
     """A warning if the history of base runs shows that the provider's model changed."""
-    if history is None or head.is_part:
+    if history is None or history.past is None or head.is_part:
         return
     drift = history.drift(head, deviations=rules.settings.deviations)
     if drift is not None:

@@ -262,18 +262,20 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     trees = session.earlier.trees
     settings = rules.settings
     checkouts = list(_checkouts(session))
-    limiters = rate_limit.limiters_for(judges.defaults_of(settings), rate_limit.Clock())
+    limiters = rate_limit.limiters_for(settings.gate_file.judge, rate_limit.Clock())
     with contextlib.ExitStack() as stack:
-        panel_context = judges.open_panel(
-            settings,
-            rules.suites,
-            environ=session.judges.environ,
-            cache=context.cache,
-            say=context.say,
-            moment=context.moment,
-            limiters=limiters,
-        )
-        panel = stack.enter_context(panel_context)
+        panel = None
+        if any(suite.asks_models for suite in rules.suites):
+            panel_context = judges.open_panel(
+                settings,
+                rules.suites,
+                environ=session.judges.environ,
+                cache=context.cache,
+                say=context.say,
+                moment=context.moment,
+                limiters=limiters,
+            )
+            panel = stack.enter_context(panel_context)
         watches = defaultdict[Path, list[Watch]](list)
         watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))

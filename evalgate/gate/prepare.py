@@ -180,15 +180,14 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     calls = 0
     judge_calls = 0
     least_usd = 0.0
-    is_replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
-        for model, count in () if is_replayed else _questions(task.suite, task.case, settings):
+        for model, count in _questions(task.suite, task.case, settings):
             judge_calls += count
             least_usd += count * (models.cost_usd(model, LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
     texts = [words.counted(calls, "agent model call")] if calls else []
-    if judge_calls:
+    if judge_calls and criteria_judges.defaults_of(settings).client != "replay":
         count_text = words.counted(judge_calls, "judge call")
         texts.append(f"{count_text} ({cost}cached replies are free)")
     return f"expecting at least {' and '.join(texts)}" if texts else ""
