@@ -20,7 +20,7 @@ MOST = {
     "core_tokens": 344_350,
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
-    "modules": 258,  # with seven wings, programs and mended requirements
+    "modules": 257,  # with seven wings, programs and mended requirements
     "value_classes": 351,  # ADK's case and ours, a criterion as configured, both sides of a case
     "over_8_fields": 14,
     "doubled_class_names": 4,
