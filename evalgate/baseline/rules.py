@@ -147,12 +147,12 @@ def in_force(
         suites = _without_lost(suites, base_rules)
         policy = load.policy_of(settings, suites)
         problems = [*_severity_notices(policy, suites, base_rules)]
-        problems += _unreadable_rules(base_rules, both_decide=is_both)
+        if base_rules.errors:
+            problems += _unreadable_rules(base_rules, both_decide=is_both)
         suites, books, edits = _both_rules(
             head_settings, policy, suites, base_settings, base_rules, both_decide=is_both
         )
-    is_other_judge = settings.gate_file.judge != head_settings.gate_file.judge
-    if is_other_judge and any(suite.asks_models for suite in suites):
+    if settings.gate_file.judge != head_settings.gate_file.judge:
         # each criterion has the address of its judge
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     if base is not None and context is not None and context.trigger.is_pull_request:
@@ -185,13 +185,13 @@ def open_history(
     settings = head_settings if context.trigger.on_base_branch else rules.settings
     history = results_history.open_history(settings, context)
     suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
-    base_settings = None if base is None else base.project.settings
-    cases: Mapping[CaseKey, Exemption] = {}
-    problems: list[Problem] = []
-    if any(side.gate_file.quarantine for side in (head_settings, base_settings) if side):
+    known_settings = (head_settings, base.project.settings if base else None)
+    if any(known.gate_file.quarantine for known in known_settings if known):
         cases, problems = exemptions.in_force(
             head_settings, suites, base, context, past=history.past
         )
+    else:
+        cases, problems = {}, []
     complete_rules = replace(
         rules,
         suites=suites,
@@ -241,7 +241,7 @@ def _both_rules(
     policy, base_policy = _policy_pair(
         head_policy, suites, base_settings or head_settings, rules, base_suites
     )
-    edits = [*_policy_edits(base_policy, policy, keys)]
+    edits = [*_policy_edits(base_policy, policy, keys)] if base_policy != policy else []
     common_suites = []
     base_criteria: dict[str, tuple[CriterionUse, ...]] = {}
     unasked: list[str] = []
@@ -252,6 +252,7 @@ def _both_rules(
             or suite.problem
             or suite.key in rules.unruled
             or any(use.is_of_ces for use in base_suite.criteria)
+            or (base_suite.criteria == suite.criteria and not are_metrics_edited)
         ):
             common_suites.append(suite)
             continue
@@ -474,8 +475,6 @@ def _options(use: CriterionUse) -> dict[str, object]:
 def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
     """Warnings about unreadable files of the base: head's rules may be weaker, and if the base's
     rules decide, head's replace those in these files."""
-    if not rules.errors:
-        return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
     unruled_keys = rules.unruled if both_decide else frozenset()
     if unruled_keys:
@@ -648,6 +647,7 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
             edit = partial(GateEdit, subject=case.case_id, suite=head_suite.key)
             if head_case is None:
                 yield edit(kind=EditKind.CASE_REMOVED)
+            if head_case is None or head_case == case:
                 continue
             changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:
@@ -701,7 +701,10 @@ def _file_edits(
                 lines=tuple(diff_lines[:MAX_DIFF_LINES]),
                 place=Place(name),
             )
-    for use in {suite.agent.key: suite.agent for suite in suites}.values():
+    uses = {suite.agent.key: suite.agent for suite in suites}.values()
+    for use in uses:
+        if agents.is_asked(use):
+            continue
         # recordings that replace an agent: nobody but the change's author confirms them
         base_digest, head_digest = (
             _digest_of_files(settings.root, _recording_files(use, settings.root))[:8]

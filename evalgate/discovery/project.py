@@ -200,8 +200,7 @@ def unready(
     settings: Settings, suites: Sequence[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """Problems with the judges and simulated users of settled suites that cannot be asked."""
-    asks_models = any(suite.asks_models for suite in suites)
-    if not (asks_models and criteria_judges.models_of(settings, suites)):
+    if not any(suite.asks_models for suite in suites):
         return ()
     defaults = criteria_judges.defaults_of(settings)
     judge_environment = dotenv.of_judges(settings, [suite.agent for suite in suites], environ)

@@ -140,10 +140,10 @@ def open_gate_session(
         context,
         environ=judges.environ,
     )
-    key_notices = (
-        *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
-        *prepare.isolation_problems(rules.settings, context),
-    )
+    key_notices = [*prepare.isolation_problems(rules.settings, context)]
+    if keys:
+        variables = AgentVariables.of(rules.settings, context, keys)
+        key_notices += prepare.key_notes(variables, judges)
     rules, history = baseline_rules.open_history(
         rules,
         project.settings,
@@ -216,7 +216,7 @@ def _journal(name: str, settings: Settings, context: Context, redact_text: Redac
 def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
     parts."""
-    is_wanted = context.keep and context.is_attended and not settings.is_part
+    is_wanted = context.keep and context.is_attended and not settings.shard
     if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
         return None
     return partial(
@@ -280,9 +280,9 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
         watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
         roots = list(dict.fromkeys(place.root for place in places))
-        side_isolation = stack.enter_context(
-            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
-        )
+        hidden_paths = _hidden_paths(session) if context.opening.isolate else ()
+        isolating = open_isolation(settings, roots, context, hidden_paths=hidden_paths)
+        side_isolation = stack.enter_context(isolating)
         pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
@@ -307,30 +307,33 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             side_inputs = _inputs(
                 session, context, checkout, pools[number], watches=watches, tree=tree
             )
-            side = Side(
-                runner_session,
-                checkout,
-                agents=pools[number],
-                criteria=criteria_by_suite,
-                journal=session.journals[number],
-                inputs=side_inputs,
-                shared=() if number == HEAD else session.earlier.unchanged,
+            runner_session.sides.append(
+                Side(
+                    runner_session,
+                    checkout,
+                    agents=pools[number],
+                    criteria=criteria_by_suite,
+                    journal=session.journals[number],
+                    inputs=side_inputs,
+                    shared=() if number == HEAD else session.earlier.unchanged,
+                )
             )
-            runner_session.sides.append(side)
-        # before the first process of an agent in any language
-        if any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
-            _begin_watches(trees, side_isolation, watches, watch_stack)
+        _begin_watches(places, trees, side_isolation, watches, watch_stack)
         yield runner_session
 
 
 def _begin_watches(
+    places: Iterable[Checkout],
     trees: Sequence[Snapshot],
     side_isolation: Isolation | None,
     watches: Mapping[Path, list[Watch]],
     stack: contextlib.ExitStack,
 ) -> None:
-    """Watch the checkouts of these trees now, or each copy of them when it is made. `watches`: of
-    each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
+    """Watch the checkouts of these trees now, or each copy of them when it is made: before the
+    first process of an agent in any language. `watches`: of each checkout, one, or one per copy
+    that agents and metrics see; they end with `stack`."""
+    if not any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
+        return
 
     def begin(top: Path, copy: Path) -> None:
         """Watch `copy`: the checkout at `top`, or a copy of it."""
@@ -614,7 +617,9 @@ class _Measuring:
         runs = self._rules.settings.runs
         base = self._measured_base
         sides = session.sides
-        self._gate.earlier.take(session, self._rules)
+        earlier = self._gate.earlier
+        if earlier.entries:
+            earlier.take(session, self._rules)
         if self._is_attended and sides[HEAD].reused:
             count = words.counted(len(sides[HEAD].reused), "run")
             session.watcher.say(
@@ -641,7 +646,8 @@ class _Measuring:
         self._share_unchanged()
         if self._late:
             session.first(runs)
-        self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
+        if earlier.entries:
+            self._others = min(earlier.other_agents(session), MOST_AGENTS)
         all_sides = self._rerun()
         return Measurement(
             head=all_sides[0].head,
@@ -814,7 +820,7 @@ class _Measuring:
             return (comparison,) * len(all_sides)
         shared = self._session.sides[BASE].shared
         origin = self._origin(base)
-        edited = baseline_base.edited(base, self._rules.suites, shared)
+        edited = baseline_base.edited(base, self._rules.suites, shared) if shared else ()
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)

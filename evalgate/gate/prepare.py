@@ -4,6 +4,7 @@ cost."""
 from __future__ import annotations
 
 import os
+import resource
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -129,6 +130,11 @@ def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem
         yield errors.warning("expectations-readable", message, place, hint)
 
 
+LEAST_MEMORY = 256 * 2**20
+"""With less address space a new thread may end before it reports its start, and its starter waits
+for that report forever."""
+
+
 def make_context(
     settings: Settings,
     *,
@@ -140,7 +146,8 @@ def make_context(
 ) -> Context:
     """The context of a run; `fields`: `keep` and `scored`. By default in this process's
     environment, reported to nobody. Raises MemoryError with too little memory for a run."""
-    process.require_memory()
+    if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
+        raise MemoryError
     audience = audience or Audience()
     return Context(
         environ=environ,

@@ -258,7 +258,7 @@ class EarlierRuns:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if not session.settings.is_part and side.journal.trials:
+                if not session.settings.shard and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -355,7 +355,8 @@ def open_earlier_runs(
     top_folders = (top_of(settings.root), base and base.top)
     trees = tuple(_tree(top, settings, context) for top in top_folders if top)
     store = _store(rules, context)
-    drift_time = history.drifted_at(base_history.past)
+    past = base_history.past
+    drift_time = history.drifted_at(past) if past else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         entries: Sequence[EarlierSide] = ()
