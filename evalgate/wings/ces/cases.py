@@ -148,13 +148,15 @@ class _App:
             for file, reading in library.all_files.items()
             if read.app_folder(file) == folder
         ]
-        app = next((reading.app for reading in readings if reading.app), AppEvaluation())
-        self._settings = app.evaluation_settings or EvaluationSettings()
-        self._thresholds = app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds()
+        self._settings = EvaluationSettings()
+        self._thresholds = shapes.EvaluationMetricsThresholds()
         self._prompts: dict[str, str] = {}
         self._personas: list[EvaluationPersona] = []
         for resource in (resource for reading in readings for resource in reading.resources):
             match resource.message:
+                case AppEvaluation() as app:
+                    self._settings = app.evaluation_settings or self._settings
+                    self._thresholds = app.evaluation_metrics_thresholds or self._thresholds
                 case EvaluationExpectation(llm_criteria=criteria, display_name=title) if criteria:
                     names = (resource.id, resource.title, basename(title))
                     self._prompts |= dict.fromkeys(names, criteria.prompt)
@@ -568,11 +570,11 @@ class CesLibrary(Library, FormatFiles):
             is_ready = any(not not_run_reason(resource.message) for resource in reading.resources)
             reason = "no agent" if reading.kind in RUN and is_ready else "not run"
             yield from (file, f"  CES       {reading.kind} ({reason})")
-            if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
-                yield "    - thresholds of the app"
-            yield from (
-                f"    - {resource.title} ({described(resource)})" for resource in reading.resources
-            )
+            for resource in reading.resources:
+                if not isinstance(resource.message, AppEvaluation):
+                    yield f"    - {resource.title} ({described(resource)})"
+                elif resource.message.evaluation_metrics_thresholds is not None:
+                    yield "    - thresholds of the app"
 
 
 def described(resource: Resource) -> str:
@@ -634,15 +636,12 @@ class CesFormat(Format):
     ) -> CesLibrary:
         """Read the `chosen` files, with their problems and those of the files that apply to them.
         They may refer to any of the `files`."""
-        texts = dict[str, str]()
-        problems = list[Problem]()
-        for key in files if chosen else ():
-            text = plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
-            if isinstance(text, Problem):
-                problems.append(text)
-            else:
-                texts[key] = text
-        ces_library = read.library(texts)
+        ces_library = read.library(
+            {
+                key: plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
+                for key in (files if chosen else ())
+            }
+        )
         readings = ces_library.readings
         apps = {read.app_folder(file) for file in chosen}
         reported_files = {
@@ -659,7 +658,7 @@ class CesFormat(Format):
             beside=beside,
             problems=tuple(
                 problem
-                for problem in (*problems, *ces_library.problems)
+                for problem in ces_library.problems
                 if problem.place and problem.place.file in reported_files
             ),
         )

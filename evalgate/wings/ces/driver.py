@@ -53,7 +53,7 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, elements, is_list_of, with_keys
+from evalgate.values import Json, JsonObject, digest_of, elements, is_list_of, with_keys
 from evalgate.worker import pipe
 from . import read, shapes
 from .cxas import TRANSFER
@@ -132,46 +132,39 @@ class CesOptions(DriverOptions):
 
 
 class NameJournal:
-    """The names of one run's resources, in a file that stays locked while the run is alive."""
+    """The names of one run's resources, in a file that stays locked while the run is alive. A
+    folder has the files of one address of the API."""
 
-    def __init__(self, folder: Path, name: str = "") -> None:
+    def __init__(self, folder: Path, live: Live, name: str = "") -> None:
         """`name`: of the file of an earlier run. Raises filelock.Timeout if that run is alive."""
         folder.mkdir(parents=True, exist_ok=True)
+        self._live = live
         self._path = folder / (name or f"{uuid.uuid4().hex}.names")
         self._lock = filelock.FileLock(f"{self._path}.lock", thread_local=False)
         self._lock.acquire(blocking=not name)
         if not name:
             self._path.touch()
 
-    def add(self, live: Live, name: str) -> None:
+    def add(self, name: str) -> None:
         """Note a resource before it is created; the name is on the disk when this returns."""
         with self._path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"base": live.base, "name": name}) + "\n")
+            out.write(f"{name}\n")
             out.flush()
             os.fsync(out.fileno())
 
-    def delete_all(self, live: Live) -> bool:
-        """Delete the noted resources at this address, the newest first. Returns True if the file
-        is gone, because it names no resources at other addresses. Raises LiveFailed; then the
+    def delete_all(self) -> None:
+        """Delete the noted resources, the newest first, and the file. Raises LiveFailed; then the
         names stay.
 
         The author of the file is unknown: only resources with our prefix are deleted."""
-        records = [
-            record
-            for line in self._path.read_text("utf-8", "replace").splitlines()
-            if (record := _parse_record(line))
-        ]
-        for base, name in reversed(records):
-            if base == live.base:
-                try:
-                    live.delete(name)
-                except LiveFailed as failed:
-                    if failed.code != "NOT_FOUND":
-                        raise
-        is_done = all(base == live.base for base, _ in records)
-        if is_done:
-            self._path.unlink(missing_ok=True)
-        return is_done
+        names = self._path.read_text("utf-8", "replace").splitlines()
+        for name in filter(_OURS.fullmatch, reversed(names)):
+            try:
+                self._live.delete(name)
+            except LiveFailed as failed:
+                if failed.code != "NOT_FOUND":
+                    raise
+        self._path.unlink()
 
     def close(self) -> None:
         """Release the file. If it still has names, the next run deletes those resources."""
@@ -180,28 +173,18 @@ class NameJournal:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
-def _parse_record(line: str) -> tuple[str, str] | None:
-    """The address and the name in a line of a journal; None if it is truncated, or not in our
-    format."""
-    try:
-        base, name = (json.loads(line)[key] for key in ("base", "name"))
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name):
-        return (base, name)
-    return None
-
-
 def delete_leftovers(folder: Path, live: Live) -> int:
     """Delete the resources of killed runs; return the number of these runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
         try:
-            journal = NameJournal(folder, path.name)
+            journal = NameJournal(folder, live, path.name)
         except filelock.Timeout:  # the run is alive
             continue
         try:
-            count += path.exists() and journal.delete_all(live)
+            if path.exists():
+                journal.delete_all()
+                count += 1
         finally:
             journal.close()
     return count
@@ -454,9 +437,9 @@ class AppEvaluations:
                     live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
             raise
         results = live.listed(name, "results", key="evaluationResults")
-        raw = next((result for result in results if run and result.get("evaluationRun") == run), {})
+        raw = next((raw for raw in results if run and raw.get("evaluationRun") == run), None)
         result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
-        if not isinstance(result, EvaluationResult) or not raw:
+        if not isinstance(result, EvaluationResult):
             raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
         if result.execution_state is not ExecutionState.COMPLETED:
             error = result.error_info or EvaluationErrorInfo()
@@ -638,8 +621,8 @@ class CesAgent(Agent):
             if journal is not None:
                 with suppress(OSError, ValueError):
                     try:
-                        journal.delete_all(live_app or self._connect())
-                    except (LiveFailed, AgentFailed) as failed:
+                        journal.delete_all()
+                    except LiveFailed as failed:
                         self._setting.world.log(
                             self._redact(
                                 f"the next run deletes the resources of this one: {failed}"
@@ -659,9 +642,9 @@ class CesAgent(Agent):
 
     def _open_live(self) -> Live:
         live_app = self._connect()
-        folder = Path(self._setting.world.cache) / "ces"
+        folder = Path(self._setting.world.cache) / "ces" / digest_of(live_app.base, 16)
         try:
-            if folder.is_dir() and (count := delete_leftovers(folder, live_app)):
+            if count := delete_leftovers(folder, live_app):
                 self._setting.world.log(
                     f"deleted CES resources of {words.counted(count, 'earlier run')}"
                 )
@@ -674,9 +657,9 @@ class CesAgent(Agent):
             self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
             # sessions name deployments
-            self._journal = NameJournal(folder)
+            self._journal = NameJournal(folder, live_app)
             self._deployment = f"{self._app}/deployments/{resource_id}"
-            self._journal.add(live_app, self._deployment)
+            self._journal.add(self._deployment)
             body = {
                 "displayName": f"evalgate, temporary: {resource_id}",
                 "appVersion": f"{self._app}/versions/{self._options.version}",
@@ -696,11 +679,11 @@ class CesAgent(Agent):
 
     def _import(self, live: Live, folder: Path, app_id: str) -> None:
         """Create an app from the checkout's export."""
-        self._journal = NameJournal(folder)
+        self._journal = NameJournal(folder, live)
         location = self._options.app.partition("/apps/")[0]
         content = _pack(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
-        self._journal.add(live, self._app)
+        self._journal.add(self._app)
         body = {
             "appId": app_id,
             "displayName": f"evalgate, temporary: {app_id}",
@@ -708,8 +691,8 @@ class CesAgent(Agent):
         }
         new_app = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
         if new_app.get("name", self._app) != self._app:
-            self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
+            self._journal.add(self._app)
 
 
 def _pack(folder: Path) -> str:

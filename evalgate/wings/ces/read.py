@@ -154,15 +154,13 @@ class Resource:
 class Reading:
     """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
-    A resource with an error is not in `resources`, and an app's settings with an error are not in
-    `app`. `prompts`: those of files for `cxas`, which stand in the place of CES's names, by the
-    last part of the names."""
+    A resource with an error is not in `resources`. `prompts`: those of files for `cxas`, which
+    stand in the place of CES's names, by the last part of the names."""
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
     raw: Any = None
-    app: AppEvaluation | None = None
     prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -249,8 +247,11 @@ def kind_by_folder(file: str) -> Kind | None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
-    """Read a file; `file`: its name relative to the repository; `kind`: its kind if known."""
+def parse(text: str | Problem, *, file: str, kind: Kind | None = None) -> Reading:
+    """Read a file, or note the problem that prevents it; `file`: its name relative to the
+    repository; `kind`: its kind if known."""
+    if isinstance(text, Problem):
+        return Reading(kind=kind or kind_by_folder(file) or Kind.EVALUATION, problems=(text,))
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     spot = Spot(problems)
@@ -265,9 +266,8 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if spot.is_broken:
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(problems)
-    app = None
     if kind is Kind.APP:
-        app = reader.app(raw)
+        reader.app(raw)
     elif kind in CXAS:
         reader.of_cxas(raw, kind)
     else:
@@ -277,7 +277,6 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         resources=tuple(reader.resources),
         problems=problems.all(),
         raw=raw,
-        app=app,
         prompts=reader.prompts,
     )
 
@@ -332,8 +331,9 @@ class _Reader:
             return None
         return self._add(kind, path, message)
 
-    def app(self, raw: JsonObject) -> AppEvaluation | None:
-        """Read an app's settings for its evaluations; its other fields are not ours."""
+    def app(self, raw: JsonObject) -> None:
+        """Read an app's settings for its evaluations, and each of its personas; its other fields
+        are not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
             if not isinstance(key, str) or key in fields:
@@ -342,10 +342,11 @@ class _Reader:
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
-        app: AppEvaluation | None = self.message(AppEvaluation, only(raw, fields), ())
-        for number, persona in enumerate(app.evaluation_personas if app else ()):
-            self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
-        return app
+        app = self.message(AppEvaluation, only(raw, fields), ())
+        if app is not None:
+            self._add(Kind.APP, (), app)
+            for number, persona in enumerate(app.evaluation_personas):
+                self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
 
     def of_cxas(self, raw: JsonObject, kind: Kind) -> None:
         """Read a file for `cxas`: one list, under the key that is required."""
@@ -400,13 +401,9 @@ class _Reader:
         return raw
 
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
-        """The message at `path`; None if it is absent, or has an error, which is reported."""
-        if raw is None:
-            return None
+        """The message at `path`; None if it has an error, which is reported."""
         spot = Spot(self._problems, path)
         cleaned = self._clean(shape, raw, spot, 0)
-        if spot.is_broken and cleaned is None:
-            return None
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
@@ -608,8 +605,9 @@ class Library:
         return {match[0] for match in matches if match}
 
 
-def library(texts: Mapping[str, str]) -> Library:
-    """Read files by name and check the references between them."""
+def library(texts: Mapping[str, str | Problem]) -> Library:
+    """Read files by name, or note the problems that prevent it, and check the references between
+    them."""
     return with_problems({file: parse(text, file=file) for file, text in sorted(texts.items())})
 
 

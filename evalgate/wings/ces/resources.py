@@ -5,6 +5,7 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -12,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from posixpath import basename
-from typing import Any, TypeAlias
+from typing import Any
 
 import filelock
 import platformdirs
 
 from evalgate.config import load
 from evalgate.discovery.walk import Tree
-from evalgate.errors import EvalgateError, Problem, errors_in
+from evalgate.errors import EvalgateError, errors_in
 from evalgate.formats import rewrite
 from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
@@ -41,7 +42,6 @@ from .shapes import Proto
 
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
 
@@ -77,7 +77,7 @@ class Resources:
         digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        self._readings: dict[str, tuple[str, Reading]] = {}
+        self._parse = functools.lru_cache(maxsize=4096)(read.parse)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
     def name_of(self, resource: Resource) -> str:
@@ -107,16 +107,14 @@ class Resources:
             is_local = self._app == shapes.LOCAL_APP and len(apps) == 1
             parent = parent or (apps.pop() if is_local else self._app)
             name = content["name"] = self._prefix(library, kind, parent) + resource_id
-            if any(
-                self.name_of(resource) == name or resource.id == resource_id
-                for resource in library.of(kind)
-            ):
+            if any(resource.id == resource_id for resource in library.of(kind)):
                 raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
             text = json_text(content)
+            view = self.view(_parsed(text, file, kind, content))
             self.save(file, text)
-        return Done(resource=self.view(_parsed(text, file, kind)))
+        return Done(resource=view)
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only report the change."""
@@ -129,14 +127,8 @@ class Resources:
         paths = edit.mask_of(mask, body, shape)
         with self.lock():
             library = self.library()
-            resource = self._find(library, kind, body["name"])
+            resource = self._find_own(library, kind, body["name"], body.get("etag"))
             old = resource.content
-            check_etag(body.get("etag"), old, "resource")
-            if resource.path:
-                raise Refused(
-                    "FAILED_PRECONDITION",
-                    f"it is written out in {resource.file}: edit that evaluation",
-                )
             new = edit.with_fields(old, content, paths, shape)
             new = shapes.content_of(self._checked(new, kind, library, besides=resource))
             changes = tuple(compare.changes(old, new))
@@ -144,19 +136,11 @@ class Resources:
             file = resource.file
             text = old_text = self.source(file).text
             if changes:
-                is_json = file.endswith(".json")
-                text = edit.edited(old_text, old, new, is_json=is_json, path=resource.path)
-                reading = read.parse(text, file=file, kind=resource.kind)
-                at_path = [other for other in reading.resources if other.path == resource.path]
-                if [other.content for other in at_path] != [new]:
-                    raise Refused(
-                        "FAILED_PRECONDITION",
-                        f"{file} cannot be changed in place: edit it by hand",
-                    )
-            change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
+                text = edit.edited(old_text, old, new, is_json=file.endswith(".json"))
+            view = self.view(_parsed(text, file, kind, new))
+            change = self._change(resource, old_text, text, relaxations)
             if not preview:
                 self.make(change)
-        view = self.view(_parsed(text, resource.file, kind))
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "") -> Done:
@@ -164,12 +148,7 @@ class Resources:
         self.require_writable()
         with self.lock():
             library = self.library()
-            resource = self._find(library, kind, name)
-            check_etag(etag, resource.content, "resource")
-            if resource.path:
-                raise Refused(
-                    "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
-                )
+            resource = self._find_own(library, kind, name, etag)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
@@ -182,8 +161,8 @@ class Resources:
                     f"{user_names} refers to it: remove the reference there first",
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {resource.file: (self.source(resource.file).text, None)}
-            self.make(self._change(resource, texts, relaxations))
+            text = self.source(resource.file).text
+            self.make(self._change(resource, text, None, relaxations))
         return Done(resource=None, relaxations=relaxations)
 
     def make(self, change: WaitingChange) -> None:
@@ -223,13 +202,7 @@ class Resources:
 
     def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
         text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
-        if isinstance(text, Problem):
-            return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
-        last_text, reading = self._readings.get(file, ("", None))
-        if reading is None or text != last_text:
-            reading = read.parse(text, file=file, kind=kind)
-            self._readings[file] = (text, reading)
-        return reading
+        return self._parse(text, file=file, kind=kind)
 
     def _names(self, resource: Resource) -> set[str]:
         """All names that a reference may use for it."""
@@ -286,6 +259,16 @@ class Resources:
         )
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
+    def _find_own(self, library: Library, kind: Kind, name: str, etag: Any) -> Resource:
+        """The resource of this name and etag, in a file of its own."""
+        resource = self._find(library, kind, name)
+        check_etag(etag, resource.content, "resource")
+        if resource.path:
+            raise Refused(
+                "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
+            )
+        return resource
+
     def _checked(
         self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
     ) -> Proto:
@@ -322,10 +305,12 @@ class Resources:
         return file
 
     def _change(
-        self, resource: Resource, texts: Texts, relaxations: tuple[str, ...]
+        self, resource: Resource, old: str, new: str | None, relaxations: tuple[str, ...]
     ) -> WaitingChange:
+        """A change of the text of a resource's file; `new` None: the file is deleted."""
         is_evaluation = resource.kind is Kind.EVALUATION
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
+        texts = {resource.file: (old, new)}
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
     def source(self, file: str) -> rewrite.Source:
@@ -387,10 +372,13 @@ def check_etag(etag: Any, content: Any, noun: str) -> None:
         )
 
 
-def _parsed(text: str, file: str, kind: Kind) -> Resource:
-    """The resource in a text."""
+def _parsed(text: str, file: str, kind: Kind, content: Json) -> Resource:
+    """The resource in a text. Raises Refused if it has other content."""
     resources = read.parse(text, file=file, kind=kind).resources
-    return next(resource for resource in resources if not resource.path)
+    resource = next((resource for resource in resources if not resource.path), None)
+    if resource is None or resource.content != content:
+        raise Refused("FAILED_PRECONDITION", f"{file} cannot be changed in place: edit it by hand")
+    return resource
 
 
 def _made_id(title: str) -> str:
