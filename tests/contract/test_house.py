@@ -17,7 +17,7 @@ MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
     "tokens": 467_900,
-    "core_tokens": 344_560,  # conditions by which a plain case enters less
+    "core_tokens": 344_600,  # conditions by which a plain case enters less
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
     "modules": 257,  # with seven wings, programs and mended requirements
