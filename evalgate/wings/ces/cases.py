@@ -409,13 +409,7 @@ def _answer(response: ToolResponse) -> JsonObject:
     """`output` is the result, `error` an error; without either the whole object is the result."""
     content = dict(response.response or {})
     if set(content) == {"error"}:
-        error = content["error"]
-        return {
-            "error": {
-                "type": "RuntimeError",
-                "message": error if isinstance(error, str) else str(error),
-            }
-        }
+        return {"error": {"type": "RuntimeError", "message": str(content["error"])}}
     return {"response": content["output"] if set(content) == {"output"} else content}
 
 
@@ -499,7 +493,6 @@ MOST_SNIFFED = 2000
 """The most files that are opened; files in folders of CES come first."""
 HEAD_BYTES = 65_536
 LARGEST_BYTES = 16 * 1024 * 1024
-FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
 class CesLibrary(Library, FormatFiles):
@@ -516,14 +509,13 @@ class CesLibrary(Library, FormatFiles):
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
         sets, set_problems = eval_sets(self, selected_ids)
-        deciding_kinds = (*RUN, Kind.APP)
+        deciding_files = {
+            file for file, reading in self.all_files.items() if reading.kind in (*RUN, Kind.APP)
+        }
         problems = [
             problem
-            for file, reading in self.all_files.items()
             for problem in self.problems
-            if reading.kind in deciding_kinds
-            and problem.place is not None
-            and problem.place.file == file
+            if problem.place and problem.place.file in deciding_files
         ]
         problems += set_problems
         tests = self.of(Kind.TOOL_TESTS)
@@ -606,9 +598,10 @@ class CesFormat(Format):
         """The CES files of the tree and those that the user named, by their content. Files among
         the evaluations of an app also count by their place, so that a typing error does not hide
         one: a file that is not an evaluation is an error there."""
-        listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
-        first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-        looked = filterfalse(tree.is_excluded, first_in_folders[:MOST_SNIFFED])
+        all_files = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
+        listed = list(filterfalse(tree.is_excluded, all_files))
+        first_in_folders = sorted(listed, key=lambda path: read.FOLDERS.isdisjoint(path.split("/")))
+        looked = first_in_folders[:MOST_SNIFFED]
         heads = ((path, walk.read_head(tree.root, path, size=HEAD_BYTES)) for path in looked)
         ces_files = {
             path
@@ -627,7 +620,7 @@ class CesFormat(Format):
             if (read.kind_by_folder(path) is not None or "evaluations" in path.split("/")[:-1])
             and read.app_folder(path) in homes
         )
-        return tuple(sorted(ces_files.union(filterfalse(tree.is_excluded, at_home))))
+        return tuple(sorted(ces_files.union(at_home)))
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
@@ -675,9 +668,7 @@ class CesFormat(Format):
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See the function `differences`."""
-        if base.ces is not None and head.ces is not None:
-            return differences(base, head)
-        return None
+        return differences(base, head) if base.ces and head.ces else None
 
 
 FORMAT = CesFormat()

@@ -53,7 +53,15 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, digest_of, elements, is_list_of, with_keys
+from evalgate.values import (
+    Json,
+    JsonObject,
+    canonical_text,
+    digest_of,
+    elements,
+    is_list_of,
+    with_keys,
+)
 from evalgate.worker import pipe
 from . import read, shapes
 from .cxas import TRANSFER
@@ -360,12 +368,9 @@ def _chunks(content: Content, app: str) -> Iterator[JsonObject]:
             case ToolCall(name=name, args=args) if name == TRANSFER:
                 target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
                 yield {"agentTransfer": {"targetAgent": target}}
-            case ToolCall() | ToolResponse():
-                key, name, fields = (
-                    ("toolCall", "args", part.args)
-                    if isinstance(part, ToolCall)
-                    else ("toolResponse", "response", part.response)
-                )
+            case ToolCall(args=fields) | ToolResponse(response=fields):
+                is_call = isinstance(part, ToolCall)
+                key, name = ("toolCall", "args") if is_call else ("toolResponse", "response")
                 tool = {"tool": tool_name(part.name, app), name: dict(fields or {})}
                 yield {key: {**tool, **pipe.present(id=part.id)}}
             case Attachment(data=data):
@@ -515,7 +520,7 @@ class CesAgent(Agent):
         platform did not finish it, or has another evaluation than the case."""
         plan = Plan.model_validate(case.ces or {})
         with self._lock:
-            key = json.dumps(plan.evaluation.json(), sort_keys=True)
+            key = canonical_text(plan.evaluation.json())
             if key not in self._evaluation_names:
                 self._evaluation_names[key] = self._find_or_write(live, plan)
             name = self._evaluation_names[key]

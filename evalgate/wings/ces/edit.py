@@ -17,7 +17,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, is_list_of, member, without
+from evalgate.values import Json, JsonObject, canonical_text, is_list_of, member
 from . import compare, shapes
 from .shapes import Handling, Proto
 
@@ -59,15 +59,15 @@ def refusal(*violations: tuple[str, str]) -> Refused:
 
 
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
-    """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
+    """The fields that an update names, as keys of protobuf's JSON: those of the body without a
+    mask, and all fields for `*`. Output-only fields and the name are omitted.
 
-    Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise refusal(("updateMask", "`*` stands alone"))
-        return [(EVERYTHING,)]
+        paths = list(shape.model_fields)
     key_paths = []
     violations = []
     for path in paths:
@@ -109,7 +109,7 @@ def _keys(path: str, shape: type[Proto]) -> Path:
         if field is None:
             hint = words.suggest(
                 step[:100],
-                [fields[name].key for name in here.model_fields],
+                [field.key for field in fields.values()],
                 prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
@@ -124,9 +124,6 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
 
     A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
     the other fields of the group."""
-    if list(mask) == [(EVERYTHING,)]:
-        identity = {"name": stored["name"]} if "name" in stored else {}
-        return {**identity, **without(body, ("name",))}
     resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
@@ -203,7 +200,7 @@ def _json_tree(text: str) -> _Node:
 def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
-    if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
+    if "&" in text and any(
         getattr(event, "anchor", None) for event in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
@@ -244,7 +241,7 @@ class _FileEditor:
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""
-        if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
+        if canonical_text(old) == canonical_text(new):
             return
         is_same_kind = type(old) is type(new) and type(new).__name__ == node.kind
         if is_same_kind and new and node.members:
@@ -336,9 +333,8 @@ class _FileEditor:
         self.edits.append((at, at, text))
 
     def _value(self, value: Any, node: _Node) -> str:
-        line = self._text.rfind("\n", 0, node.at) + 1
-        indent = re.match(r"[ \t]*", self._text[line:])
-        lead = indent[0] if indent else ""
+        line = self._text[self._text.rfind("\n", 0, node.at) + 1 :]
+        lead = line.removesuffix(line.lstrip(" \t"))
         if not self._is_json and isinstance(value, str):
             scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
             return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)

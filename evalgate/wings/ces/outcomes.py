@@ -24,7 +24,7 @@ from evalgate.model import (
     ToolResponse as ActualResponse,
     json_match,
 )
-from evalgate.model.json_match import Matcher
+from evalgate.system import patterns
 from evalgate.values import Json, JsonObject, Sentence, Wording, frozen_dataclass
 from . import compare, read, shapes
 from .cxas import TRANSFER
@@ -458,7 +458,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
         return str(original) in str(actual)
     if match == "regexp":
         try:
-            return json_match.holds(Matcher(regex=str(original)), str(actual), original)
+            return any(patterns.search(str(original), [str(actual)]))
         except ValueError:  # not a regular expression: `validate` warns of it
             return False
     if compare.same(original, actual):
@@ -946,7 +946,7 @@ def _scenario_result(
         rubric_outcomes=tuple(
             ScenarioRubricOutcome(
                 rubric=text,
-                score=None if verdict.score is None else float(verdict.score),
+                score=verdict.score,
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)

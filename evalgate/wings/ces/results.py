@@ -238,10 +238,7 @@ def _grouped(
 def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
-    ranked = [
-        _seconds_text(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
-        for share in (50, 90, 99)
-    ]
+    ranked = [_seconds_text(ordered[-(-share * len(ordered) // 100) - 1]) for share in (50, 90, 99)]
     return LatencyMetrics(
         p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
     )

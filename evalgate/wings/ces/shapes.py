@@ -213,8 +213,7 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     fields = {}
     for name, key in keys.items():
         annotation = shape.model_fields[name].annotation
-        types = (kind for kind in _type_tree(annotation) if isinstance(kind, type))
-        message = next((kind for kind in types if issubclass(kind, Proto)), None)
+        message = _message_in(annotation)
         is_map = get_origin(annotation) is dict and message is not None
         groups = (group for group in shape.oneofs.values() if name in group)
         fields[name] = fields[key] = ProtoField(
@@ -231,10 +230,11 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     return fields
 
 
-def _type_tree(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for inner in get_args(annotation):
-        yield from _type_tree(inner)
+def _message_in(annotation: Any) -> type[Proto] | None:
+    """The message that a field of this type holds, itself, in a list or in a map."""
+    if isinstance(annotation, type) and issubclass(annotation, Proto):
+        return annotation
+    return next(filter(None, map(_message_in, get_args(annotation))), None)
 
 
 # --- the messages and enums of shapes.json --------------------------------------------------------

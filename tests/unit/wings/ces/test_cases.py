@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evalgate.discovery.walk import Tree
 from evalgate.model import Attachment, Case, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, outcomes, read
 
@@ -47,6 +48,15 @@ def gives(
     name: str, response: Any, number: str = "", kind: str = "mockToolResponse"
 ) -> dict[str, Any]:
     return expects(**{kind: {"tool": f"{APP}/tools/{name}", "id": number, "response": response}})
+
+
+def test_an_evaluation_that_is_not_text_is_an_error_of_the_run(tmp_path: Path) -> None:
+    file = "evaluations/a/a.json"
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_bytes(b'{"displayName": "\xff"}')
+    files = cases.FORMAT.read(Tree(tmp_path), [file], chosen=[file])
+    sets, (problem,) = files.eval_sets({})
+    assert (sets, problem.code) == ({}, "not-utf-8")
 
 
 def test_the_examples() -> None:
