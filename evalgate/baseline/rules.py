@@ -638,8 +638,9 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
-        titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
-        if not baseline_base.is_unknown(base_suite.agent):
+        is_same_agent = base_suite.agent == head_suite.agent
+        if not (is_same_agent or baseline_base.is_unknown(base_suite.agent)):
+            titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
             yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():

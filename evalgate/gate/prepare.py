@@ -189,7 +189,8 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     least_usd = 0.0
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
-        for model, count in _questions(task.suite, task.case, settings):
+        asks_models = task.suite.asks_models
+        for model, count in _questions(task.suite, task.case, settings) if asks_models else ():
             judge_calls += count
             least_usd += count * (models.cost_usd(model, LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
