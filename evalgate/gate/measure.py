@@ -41,7 +41,6 @@ from evalgate.discovery import (
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.github import events
 from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -288,7 +287,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             context=context,
             panel=panel,
             limiters=limiters,
-            folder=events.root_of(settings.root, context.trigger.links),
+            folder=gate_store.root_of(settings.root, context.trigger.links),
             part=rules.part,
         )
         criteria_by_suite = _criteria(

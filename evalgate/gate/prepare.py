@@ -149,10 +149,11 @@ def make_context(
     if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
         raise MemoryError
     audience = audience or Audience()
+    is_of_change = "GITHUB_EVENT_NAME" in environ and events.is_of_change(environ)
     return Context(
         environ=environ,
         cache=cache_of(settings, environ, say=audience.watcher.say),
-        trigger=trigger or Trigger(is_pull_request=events.is_of_change(environ)),
+        trigger=trigger or Trigger(is_pull_request=is_of_change),
         audience=audience,
         opening=opening or Opening(isolate=settings.isolate),
         **fields,

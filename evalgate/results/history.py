@@ -170,7 +170,7 @@ class History:
         }
         return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
-    def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
+    def drift(self, run: Run, *, deviations: Deviations) -> Drift | None:
         """The last drift of the agent that the base branch still has, if it is recent. This run
         counts if it will be kept."""
         past = self.past or PastRuns()
@@ -229,11 +229,9 @@ class History:
 
 
 def open_history(settings: Settings, context: Context) -> History:
-    """The configured store and its history, opened before any agent runs. Reports what cannot be
-    used."""
+    """The store that `baseline-folder` names and its history, opened before any agent runs. Reports
+    what cannot be used."""
     unknown = History(settings=settings, context=context)
-    if not settings.baseline_folder:
-        return unknown
     try:
         with git.open_repository(
             settings.root,

@@ -25,7 +25,7 @@ MOST = {
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1332,  # functions are named by what they do
-    "replace": 92,
+    "replace": 86,
     "largest_room": 6930,  # lines of 100
     "longest_function": 450,  # tokens
 }

@@ -81,7 +81,7 @@ WELCOME = "<event>welcome</event>"
 
 
 def eval_sets(
-    library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
+    library: Library, selected_ids: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The evaluations by file, as sets of cases, and the reasons why some do not run: an error if
     the user named them. Files with errors are not among them. `selected_ids`: by file, empty for
@@ -99,7 +99,7 @@ def eval_sets(
             reason = not_run_reason(resource.message)
             if reason:
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
-                ids = (selected_ids or {}).get(file)
+                ids = selected_ids.get(file)
                 is_named = ids is not None and (not ids or resource.title in ids)
                 factory = errors.error if is_named and reason != ALL_SKIPPED else errors.warning
                 problems.append(factory("ces-not-run", message, resource.place, "See docs/ces.md."))
@@ -129,13 +129,11 @@ def not_run_reason(message: Proto) -> str:
         expected = _expectations(golden.turns)
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
-    for submessage in shapes.messages_in(message):
-        for field in shapes.fields_of(type(submessage)).values():
-            value = getattr(submessage, field.name)
-            if value and field.handling is shapes.Handling.NOT_RUN:
-                return f"`{field.key}` is not text"
-            if value is SemanticSimilarityChannel.AUDIO:
-                return "its answers are compared as audio"
+    for field, value in shapes.values_in(message):
+        if value and field.handling is shapes.Handling.NOT_RUN:
+            return f"`{field.key}` is not text"
+        if value is SemanticSimilarityChannel.AUDIO:
+            return "its answers are compared as audio"
     return ""
 
 
@@ -426,7 +424,7 @@ def _criteria(plan: Plan) -> Iterator[str]:
     yield PLATFORM
     if scenario is None:
         yield EXPECTATIONS  # at least: no unexpected answer or call
-        compares_calls = plan.compares_tools(of_step=True)
+        compares_calls = plan.is_on("golden", "step_tool_correctness")
         for expectation in _expectations(plan.turns):
             call = plan.expected_call(expectation)
             is_judged = plan.judges_answer(expectation) or (
@@ -517,7 +515,7 @@ class CesLibrary(Library, FormatFiles):
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, set_problems = eval_sets(self, selected_ids=selected_ids)
+        sets, set_problems = eval_sets(self, selected_ids)
         deciding_kinds = (*RUN, Kind.APP)
         problems = [
             problem

@@ -96,11 +96,14 @@ def _keys(path: str, shape: type[Proto]) -> Path:
     """The keys of a path; empty if it is read-only. Raises ValueError."""
     keys: list[str | int] = []
     here: type[Proto] | None = shape
-    steps = path.split(".")
-    is_output = False
-    for number, step in enumerate(steps):
+    is_output = is_list = False
+    last_step = ""
+    for step in path.split("."):
+        if is_list:
+            reason = "is a list: it is replaced whole and can only come last"
+            raise ValueError(f"`{last_step}` {reason}")
         if here is None:
-            raise ValueError(f"`{steps[number - 1]}` has no fields")
+            raise ValueError(f"`{last_step}` has no fields")
         fields = shapes.fields_of(here)
         field = fields.get(step)
         if field is None:
@@ -111,11 +114,8 @@ def _keys(path: str, shape: type[Proto]) -> Path:
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= field.handling is Handling.OUTPUT
-        is_last = number == len(steps) - 1
-        if field.is_list and not is_last:
-            raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
         keys.append(field.key)
-        here = field.message
+        last_step, here, is_list = step, field.message, field.is_list
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
@@ -296,8 +296,8 @@ class _FileEditor:
             last = node.members[behind - 1][1]
             start = self._text.rfind("\n", 0, first.at) + 1
             if node.is_block and not self._text[start : first.at].strip():
-                end = self._text.find("\n", last.end)
-                self.edits.append((start, len(self._text) if end < 0 else end + 1, ""))
+                end = f"{self._text}\n".index("\n", last.end)
+                self.edits.append((start, end + 1, ""))
             # in block YAML `- key: value`: the next member moves up to the dash
             elif behind < count:
                 self.edits.append((first.at, node.members[behind][1].at, ""))
@@ -323,8 +323,7 @@ class _FileEditor:
             if position < 0:
                 text = f"{text}\n{indent}"
             else:
-                line_end = self._text.find("\n", at)
-                at = len(self._text) if line_end < 0 else line_end
+                at = f"{self._text}\n".index("\n", at)
                 text = f"\n{indent}{text}"
         else:
             between = f",\n{indent}" if is_on_line else ", "

@@ -10,6 +10,7 @@ import enum
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -38,7 +39,6 @@ from .shapes import (
     EvaluationSettings,
     GoldenTurn,
     Proto,
-    ProtoField,
     Scenario,
     ToolCall,
 )
@@ -403,7 +403,7 @@ class _Reader:
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
         """The message at `path`; None if it has an error, which is reported."""
         spot = Spot(self._problems, path)
-        cleaned = self._clean(shape, raw, spot, 0)
+        cleaned = self._clean(spot, 0, shape, raw)
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
@@ -411,9 +411,12 @@ class _Reader:
             return None
         return None if spot.is_broken else message
 
-    def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
+    def _clean(
+        self, spot: Spot, depth: int, shape: type[Proto], raw: Any, *steps: str | int
+    ) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
-        with its keys."""
+        with its keys. `steps`: its place below the spot."""
+        spot = spot.at(*steps)
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
@@ -434,25 +437,10 @@ class _Reader:
                 spot.at(key).error("duplicate-key", message, "Delete one.")
             elif value is not None:
                 spelled[field.key] = key
-                content[field.key] = self._clean_value(field, value, spot.at(key), depth)
+                clean = partial(self._clean, spot.at(key), depth + 1)
+                content[field.key] = field.mapped(value, clean)
         self._check_required(shape, content, spot)
         return content
-
-    def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
-        inner = field.message
-        if inner is None:
-            return value
-        if isinstance(value, list):
-            return [
-                self._clean(inner, element, spot.at(number), depth + 1)
-                for number, element in enumerate(value)
-            ]
-        if field.is_map and isinstance(value, dict):
-            return {
-                key: self._clean(inner, element, spot.at(key), depth + 1)
-                for key, element in value.items()
-            }
-        return self._clean(inner, value, spot, depth + 1)
 
     def _check_required(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""

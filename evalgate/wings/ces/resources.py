@@ -204,16 +204,14 @@ class Resources:
         text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
         return self._parse(text, file=file, kind=kind)
 
-    def _names(self, resource: Resource) -> set[str]:
-        """All names that a reference may use for it."""
-        return {self.name_of(resource), resource.id, resource.title}
-
     def _resolve(self, library: Library, message: Proto) -> list[Resource | str]:
         """What the references of a message name: by name, the last part of it, or title; for those
         that lead nowhere a text that says so."""
         kind, names, _ = read.references_of(message)
         by_name = {
-            name: resource for resource in library.of(kind) for name in self._names(resource)
+            name: resource
+            for resource in library.of(kind)
+            for name in (self.name_of(resource), resource.id, resource.title)
         }
         return [
             by_name.get(name)

@@ -23,7 +23,7 @@ def made(*files: dict[str, Any], app: dict[str, Any] | None = None) -> list[Case
         texts["app.json"] = json.dumps({"displayName": "desk", **app})
     found = read.library(texts)
     assert not [each for each in found.problems if each.severity == "error"], found.problems
-    sets, _ = cases.eval_sets(found)
+    sets, _ = cases.eval_sets(found, {})
     return [case for each in sets.values() for case in each.cases]
 
 
@@ -55,7 +55,7 @@ def test_the_examples() -> None:
         "evaluations/s/s.json": (DATA / "scenario_lost_card.json").read_text(),
         "evaluationExpectations/e.json": (DATA / "expectation_one_question.json").read_text(),
     }
-    sets, problems = cases.eval_sets(read.library(texts))
+    sets, problems = cases.eval_sets(read.library(texts), {})
     assert problems == ()
     (golden_case,), (scenario,) = (each.cases for each in sets.values())
     assert golden_case.isolated
@@ -315,7 +315,7 @@ evals:
       - {goal: Name a branch.}
     expectations: [Be polite.]
 """
-    sets, _ = cases.eval_sets(read.library({"evals/card.yaml": text}))
+    sets, _ = cases.eval_sets(read.library({"evals/card.yaml": text}), {})
     (case,) = sets["evals/card.yaml"].cases
     assert case.scenario is not None
     assert (case.scenario.starting_prompt, case.scenario.max_turns) == ("Hello there", 5)
@@ -341,7 +341,7 @@ def test_a_list_with_nothing_in_it_and_a_broken_file_beside_it() -> None:
     text = "common_expectations:\nconversations:\n- conversation: a\n  expectations: [Hi.]\n  turns: [{user: Hi}]\n"
     broken = "conversations:\n- x\n- turns: 1\n"
     texts = {"evals/a.yaml": text, "evals/b.yaml": broken}
-    sets, _ = cases.eval_sets(read.library(texts))
+    sets, _ = cases.eval_sets(read.library(texts), {})
     (case,) = sets["evals/a.yaml"].cases
     assert list(outcomes.Plan.model_validate(case.ces or {}).prompts.values()) == ["Hi."]
 
@@ -370,7 +370,7 @@ NOT_RUN = [
 
 @pytest.mark.parametrize(("raw", "why"), NOT_RUN)
 def test_what_is_no_text_is_not_run_and_told(raw: dict[str, Any], why: str) -> None:
-    sets, (problem,) = cases.eval_sets(read.library({"evaluations/e/e.json": json.dumps(raw)}))
+    sets, (problem,) = cases.eval_sets(read.library({"evaluations/e/e.json": json.dumps(raw)}), {})
     assert sets == {}
     assert (problem.code, problem.severity.value) == ("ces-not-run", "warning")
     assert why in problem.message
