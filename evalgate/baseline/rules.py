@@ -182,7 +182,9 @@ def open_history(
     cases. `base`: see `in_force`."""
     # a run of the base branch uses its own store
     settings = head_settings if context.trigger.on_base_branch else rules.settings
-    history = results_history.open_history(settings, context)
+    history = History(settings=settings, context=context)
+    if settings.baseline_folder:
+        history = results_history.open_history(settings, context)
     suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
     known_settings = (head_settings, base.project.settings if base else None)
     if any(known.gate_file.quarantine for known in known_settings if known):
@@ -638,7 +640,8 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
             )
             continue
         uses = (base_suite.agent, head_suite.agent)
-        if not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
+        is_other = uses[0] != uses[1]
+        if is_other and not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
             titles = map(discovery_agents.title, uses)
             yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}

@@ -180,7 +180,8 @@ def prepare(
         *toolbox.check(settings, suites),
     )
     unread = discovery.unread
-    if any(suite.asks_models for suite in (*suites, *unread)):
+    asks_models = any(suite.asks_models for suite in (*suites, *unread))
+    if asks_models:
         defaults = criteria_judges.defaults_of(settings)
         suites = criteria_judges.settle_suites(suites, defaults)
         unread = criteria_judges.settle_suites(unread, defaults)
@@ -192,6 +193,8 @@ def prepare(
         unread=unread,
         libraries=discovery.libraries,
     )
+    if not asks_models:
+        return project
     measured_suites = project.suites if project.fatal() else project.sound()
     return project.with_problems(unready(settings, measured_suites, environ=environ))
 
@@ -200,8 +203,6 @@ def unready(
     settings: Settings, suites: Sequence[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """Problems with the judges and simulated users of settled suites that cannot be asked."""
-    if not any(suite.asks_models for suite in suites):
-        return ()
     defaults = criteria_judges.defaults_of(settings)
     judge_environment = dotenv.of_judges(settings, [suite.agent for suite in suites], environ)
     judges = (

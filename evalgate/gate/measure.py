@@ -41,7 +41,6 @@ from evalgate.discovery import (
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.github import events
 from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -129,7 +128,8 @@ def open_gate_session(
     rules = baseline_rules.in_force(
         project.settings, project.suites, rule_base, context, compared=base
     )
-    _require_ready(rules, project.settings, context)
+    if rules.settings is not project.settings:
+        _require_ready(rules, context)
     uses = [suite.agent for suite in rules.suites]
     judges = dotenv.of_judges(rules.settings, uses, context.environ)
     keys = baseline_rules.judge_keys(
@@ -174,12 +174,10 @@ def open_gate_session(
         )
 
 
-def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
-    """Raise ConfigError if the settings that decide are not head's, and a judge's key or a
-    calibration that they need is missing."""
+def _require_ready(rules: Rules, context: Context) -> None:
+    """Raise ConfigError if a judge's key or a calibration is missing that the settings that decide
+    need, which are not head's."""
     settings = rules.settings
-    if settings is head_settings:
-        return
     problems = (
         *discovery_project.unready(settings, rules.suites, environ=context.environ),
         *prepare.format_problems(settings, rules.suites),
@@ -289,7 +287,7 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             context=context,
             panel=panel,
             limiters=limiters,
-            folder=events.root_of(settings.root, context.trigger.links),
+            folder=gate_store.root_of(settings.root, context.trigger.links),
             part=rules.part,
         )
         criteria_by_suite = _criteria(

@@ -149,10 +149,11 @@ def make_context(
     if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
         raise MemoryError
     audience = audience or Audience()
+    is_of_change = "GITHUB_EVENT_NAME" in environ and events.is_of_change(environ)
     return Context(
         environ=environ,
         cache=cache_of(settings, environ, say=audience.watcher.say),
-        trigger=trigger or Trigger(is_pull_request=events.is_of_change(environ)),
+        trigger=trigger or Trigger(is_pull_request=is_of_change),
         audience=audience,
         opening=opening or Opening(isolate=settings.isolate),
         **fields,
@@ -189,7 +190,8 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     least_usd = 0.0
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
-        for model, count in _questions(task.suite, task.case, settings):
+        asks_models = task.suite.asks_models
+        for model, count in _questions(task.suite, task.case, settings) if asks_models else ():
             judge_calls += count
             least_usd += count * (models.cost_usd(model, LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""

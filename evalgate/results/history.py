@@ -229,11 +229,9 @@ class History:
 
 
 def open_history(settings: Settings, context: Context) -> History:
-    """The configured store and its history, opened before any agent runs. Reports what cannot be
-    used."""
+    """The store that `baseline-folder` names and its history, opened before any agent runs. Reports
+    what cannot be used."""
     unknown = History(settings=settings, context=context)
-    if not settings.baseline_folder:
-        return unknown
     try:
         with git.open_repository(
             settings.root,
