@@ -24,7 +24,6 @@ from evalgate.model import (
     TrialView,
     cases_of,
 )
-from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
 from evalgate.values import JsonObject, frozen_dataclass, grouped, json_text
 from . import criteria, outcomes
@@ -322,8 +321,6 @@ def _tool_of(call: ToolCall) -> str:
 
 # --- the file ---
 
-FILE = "ces-results.json"
-
 
 def render(report: Report) -> str:
     """The file; "" if no CES evaluation ran. It has the runs of both sides with all results, and
@@ -517,19 +514,3 @@ def render_agreement(report: Report) -> str:
     if len(differing) > MOST:
         lines.append(f"- and {len(differing) - MOST} more")
     return "\n".join(lines).rstrip() + "\n"
-
-
-RENDERERS = (
-    Renderer(
-        name="ces",
-        file_name=FILE,
-        summary="runs, results and metrics of CES evaluations, as CES's API has them",
-        render=render,
-    ),
-    Renderer(
-        name="ces-agreement",
-        file_name="ces-agreement.md",
-        summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
-        render=render_agreement,
-    ),
-)
