@@ -391,6 +391,11 @@ class Suite:
         return any(case.scenario is not None for case in self.eval_set.cases)
 
     @property
+    def asks_models(self) -> bool:
+        """True if a judge scores it, or a simulated user speaks in it."""
+        return self.is_simulated or any(use.is_judged for use in self.criteria)
+
+    @property
     def cases(self) -> tuple[Case, ...]:
         """The cases of its file."""
         return self.eval_set.cases
@@ -398,6 +403,10 @@ class Suite:
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
         return replace(self, eval_set=self.eval_set.with_cases(cases))
+
+    def with_agent(self, agent: AgentUse) -> Suite:
+        """The suite with another agent."""
+        return replace(self, agent=agent)
 
     def with_criteria(
         self, criteria: Iterable[CriterionUse], simulator: SimulatorUse | None = None

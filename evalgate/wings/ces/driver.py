@@ -53,7 +53,15 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, digest_of, elements, is_list_of, with_keys
+from evalgate.values import (
+    Json,
+    JsonObject,
+    canonical_text,
+    digest_of,
+    elements,
+    is_list_of,
+    with_keys,
+)
 from evalgate.worker import pipe
 from . import read, shapes
 from .cxas import TRANSFER
@@ -360,12 +368,9 @@ def _chunks(content: Content, app: str) -> Iterator[JsonObject]:
             case ToolCall(name=name, args=args) if name == TRANSFER:
                 target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
                 yield {"agentTransfer": {"targetAgent": target}}
-            case ToolCall() | ToolResponse():
-                key, name, fields = (
-                    ("toolCall", "args", part.args)
-                    if isinstance(part, ToolCall)
-                    else ("toolResponse", "response", part.response)
-                )
+            case ToolCall(args=fields) | ToolResponse(response=fields):
+                is_call = isinstance(part, ToolCall)
+                key, name = ("toolCall", "args") if is_call else ("toolResponse", "response")
                 tool = {"tool": tool_name(part.name, app), name: dict(fields or {})}
                 yield {key: {**tool, **pipe.present(id=part.id)}}
             case Attachment(data=data):
@@ -401,88 +406,6 @@ _OUTCOME_FIELDS = (
 """The parts of an evaluation that decide its outcome."""
 _KINDS_OF_ERRORS = {error: kind for kind, error in ERRORS.items()}
 """Other errors may be the platform's; they are no crash of the agent."""
-
-
-class AppEvaluations:
-    """The evaluations of an app, which runs them itself (`runEvaluation`)."""
-
-    def __init__(self, app: str, request: Json, *, is_ours: bool) -> None:
-        """`request`: the options of every run. `is_ours`: the run created the app, so missing
-        evaluations are added."""
-        self._app, self._request, self._is_ours = app, request, is_ours
-        self._lock = threading.Lock()
-        self._names: dict[str, str] = {}
-
-    def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
-        """Run an evaluation once. Raises LiveFailed, and AgentFailed if the platform did not finish
-        it, or has another evaluation than the case."""
-        plan = Plan.model_validate(case.ces or {})
-        with self._lock:
-            key = json.dumps(plan.evaluation.json(), sort_keys=True)
-            if key not in self._names:
-                self._names[key] = self._find_or_write(live, plan)
-            name = self._names[key]
-        request = {**self._request, "evaluations": [name], "runCount": 1}
-        # a copy of an earlier result would be no evidence
-        request["evaluationRunCachingSettings"] = {"runCachingMode": "FORCE_RUN"}
-        if case.conversation is not None:
-            is_naive = len(case.conversation) > 1 and not case.isolated
-            request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
-        operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
-        try:
-            run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
-        except LiveFailed as failed:
-            if failed.code == "DEADLINE_EXCEEDED":  # the result is no longer needed
-                with suppress(LiveFailed):
-                    live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
-            raise
-        results = live.listed(name, "results", key="evaluationResults")
-        raw = next((raw for raw in results if run and raw.get("evaluationRun") == run), None)
-        result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
-        if not isinstance(result, EvaluationResult):
-            raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
-        if result.execution_state is not ExecutionState.COMPLETED:
-            error = result.error_info or EvaluationErrorInfo()
-            error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
-            kind = _KINDS_OF_ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
-            raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
-        turns = tuple(_turns(live, result))
-        return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
-
-    def _find_or_write(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation for the plan, created or updated in our own app. In
-        other apps, a difference raises AgentFailed."""
-        expected = shapes.content_of(plan.evaluation)
-        names = find_names(live, self._app, json.dumps(expected))
-        expected = move_to_app(expected, self._app, names)
-        name, title = expected.pop("name", ""), plan.evaluation.display_name
-        stored_evaluations = list(live.listed(self._app, "evaluations"))
-        # the one with the plan's name, else the one with its title
-        raw = next(
-            (
-                raw
-                for key, text in (("name", name), ("displayName", title))
-                for raw in stored_evaluations
-                if raw.get(key) == text
-            ),
-            None,
-        )
-        message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
-        stored = {} if message is None else shapes.content_of(message)
-        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (stored, expected))
-        paths = mask(old, new, Evaluation)
-        if plan.goals:
-            raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
-        if raw is not None and not paths:
-            return str(raw["name"])
-        if not self._is_ours:
-            reason = f"differs from the file in {words.listed(paths)}" if raw else "is missing"
-            refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
-            raise _unmeasured(FailureKind.START, refusal)
-        if raw is None:
-            return str(live.create(self._app, "evaluations", expected)["name"])
-        body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
-        return str(live.update(body, mask=",".join(paths))["name"])
 
 
 def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
@@ -558,7 +481,7 @@ class CesAgent(Agent):
         self._app = options.app
         self._deployment = ""
         self._failure: AgentFailure | None = None
-        self._evaluations: AppEvaluations | None = None
+        self._evaluation_names: dict[str, str] = {}
 
     def start(self) -> None:
         """Create the resources of the run. Raises AgentFailed, with the same error each time."""
@@ -585,14 +508,83 @@ class CesAgent(Agent):
         if case.ces is None:
             raise _unmeasured(FailureKind.START, "the platform runs CES evaluations only")
         with closing(self._started().another()) as live_app:
-            assert self._evaluations is not None
             try:
-                timeout_s = self._setting.limits.case_timeout_s
-                return self._evaluations.run(live_app, case, timeout_s=timeout_s)
+                return self._run_evaluation(live_app, case)
             except LiveFailed as failed:
                 is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
                 kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
                 raise _unmeasured(kind, self._redact(str(failed))) from None
+
+    def _run_evaluation(self, live: Live, case: Case) -> Transcript:
+        """Run an evaluation once (`runEvaluation`). Raises LiveFailed, and AgentFailed if the
+        platform did not finish it, or has another evaluation than the case."""
+        plan = Plan.model_validate(case.ces or {})
+        with self._lock:
+            key = canonical_text(plan.evaluation.json())
+            if key not in self._evaluation_names:
+                self._evaluation_names[key] = self._find_or_write(live, plan)
+            name = self._evaluation_names[key]
+        # a copy of an earlier result would be no evidence
+        caching = {"runCachingMode": "FORCE_RUN"}
+        request = {"evaluations": [name], "runCount": 1, "evaluationRunCachingSettings": caching}
+        if self._options.version:
+            request["appVersion"] = f"{self._app}/versions/{self._options.version}"
+        if self._options.tool_fakes:
+            request["config"] = {"toolCallBehaviour": "FAKE"}
+        if case.conversation is not None:
+            is_naive = len(case.conversation) > 1 and not case.isolated
+            request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
+        operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
+        try:
+            response = live.wait(operation, timeout_s=self._setting.limits.case_timeout_s)
+        except LiveFailed as failed:
+            if failed.code == "DEADLINE_EXCEEDED":  # the result is no longer needed
+                with suppress(LiveFailed):
+                    live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
+            raise
+        run = response.get("evaluationRun")
+        results = live.listed(name, "results", key="evaluationResults")
+        raw = next((raw for raw in results if run and raw.get("evaluationRun") == run), None)
+        result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
+        if not isinstance(result, EvaluationResult):
+            raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
+        if result.execution_state is not ExecutionState.COMPLETED:
+            error = result.error_info or EvaluationErrorInfo()
+            error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
+            kind = _KINDS_OF_ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
+            raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
+        turns = tuple(_turns(live, result))
+        return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
+
+    def _find_or_write(self, live: Live, plan: Plan) -> str:
+        """The name of the app's evaluation for the plan, created or updated in our own app. In
+        other apps, a difference raises AgentFailed."""
+        if plan.goals:
+            raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
+        expected = shapes.content_of(plan.evaluation)
+        names = find_names(live, self._app, json.dumps(expected))
+        expected = move_to_app(expected, self._app, names)
+        name, title = expected.pop("name", ""), plan.evaluation.display_name
+        stored = {
+            raw.get(key): raw
+            for raw in live.listed(self._app, "evaluations")
+            for key in ("name", "displayName")
+        }
+        raw = stored.get(name) or stored.get(title)
+        message, _ = read.parse_message(raw, Kind.EVALUATION, file=name, unknown=[])
+        content = {} if message is None else shapes.content_of(message)
+        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (content, expected))
+        paths = mask(old, new, Evaluation)
+        if raw is not None and not paths:
+            return str(raw["name"])
+        if not self._options.path:  # the app is not ours
+            reason = f"differs from the file in {words.listed(paths)}" if raw else "is missing"
+            refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
+            raise _unmeasured(FailureKind.START, refusal)
+        if raw is None:
+            return str(live.create(self._app, "evaluations", expected)["name"])
+        body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
+        return str(live.update(body, mask=",".join(paths))["name"])
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
@@ -668,13 +660,6 @@ class CesAgent(Agent):
             live_app.create(self._app, "deployments", body, resource_id=resource_id)
         else:
             live_app.get(self._app)
-        version = self._options.version
-        request = pipe.present(
-            appVersion=f"{self._app}/versions/{version}" if version else None,
-            config={"toolCallBehaviour": "FAKE"} if self._options.tool_fakes else None,
-        )
-        is_ours = bool(self._options.path)
-        self._evaluations = AppEvaluations(self._app, request, is_ours=is_ours)
         return live_app
 
     def _import(self, live: Live, folder: Path, app_id: str) -> None:

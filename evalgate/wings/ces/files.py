@@ -292,12 +292,8 @@ class AppFiles:
             }
             app = self._live.get(self.app)
             # the names for display names, which an export has instead of names
-            for kind, of_kind in app_versions.items():
-                self._names |= {
-                    (COLLECTION_OF[kind], version.title): version.name for version in of_kind
-                }
             used_text = json.dumps([resource.content for resource in self._library.of(*WRITABLE)])
-            self._names |= live.find_names(self._live, self.app, used_text)
+            self._names = live.find_names(self._live, self.app, used_text)
         joined_pairs = [
             pair
             for kind in WRITABLE
@@ -470,8 +466,7 @@ def _read(raw: Json, kind: Kind) -> Version:
     name = str(raw.get("name", ""))
     unknown: list[str] = []
     # the other fields of an app are not ours
-    fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
-    content = only(raw, fields)
+    content = only(raw, shapes.fields_of(AppEvaluation)) if kind is Kind.APP else raw
     message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)

@@ -6,13 +6,12 @@ Only the changed values of a file differ."""
 from __future__ import annotations
 
 import functools
-import json
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from posixpath import basename
+from posixpath import basename, join
 from typing import Any
 
 import filelock
@@ -26,7 +25,7 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, json_text
+from evalgate.values import Json, JsonObject, canonical_text, digest_of, frozen_dataclass, json_text
 from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
@@ -35,7 +34,6 @@ from .read import (
     WRITABLE,
     Kind,
     Library,
-    Reading,
     Resource,
 )
 from .shapes import Proto
@@ -197,23 +195,20 @@ class Resources:
         for kind in (Kind.RESULT, Kind.RUN):
             paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
             kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
-        readings = {file: self._read(tree, file, kind) for file, kind in kinds.items()}
+        readings = {}
+        for file, kind_of_file in kinds.items():
+            text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
+            readings[file] = self._parse(text, file=file, kind=kind_of_file)
         return read.with_problems(readings)
-
-    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
-        text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
-        return self._parse(text, file=file, kind=kind)
-
-    def _names(self, resource: Resource) -> set[str]:
-        """All names that a reference may use for it."""
-        return {self.name_of(resource), resource.id, resource.title}
 
     def _resolve(self, library: Library, message: Proto) -> list[Resource | str]:
         """What the references of a message name: by name, the last part of it, or title; for those
         that lead nowhere a text that says so."""
         kind, names, _ = read.references_of(message)
         by_name = {
-            name: resource for resource in library.of(kind) for name in self._names(resource)
+            name: resource
+            for resource in library.of(kind)
+            for name in (self.name_of(resource), resource.id, resource.title)
         }
         return [
             by_name.get(name)
@@ -249,8 +244,7 @@ class Resources:
                 f"{name!r} stands in {words.listed([match.file for match in matches])}",
             )
         names = [self.name_of(resource) for resource in library.of(kind)]
-        near = words.nearest(name[:300], names)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = words.suggest(name[:300], names, prefix="; ")
         broken = errors_in(library.problems)
         more = (
             f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)"
@@ -270,10 +264,10 @@ class Resources:
         return resource
 
     def _checked(
-        self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
+        self, content: JsonObject, kind: Kind, library: Library, *, besides: Resource | None
     ) -> Proto:
         """The resource to be written, valid alone and among the others."""
-        message = _message_of(dict(content), kind)
+        message = _message_of(content, kind)
         title = content.get("displayName")
         for resource in library.of(kind):
             is_other = besides is None or resource.file != besides.file
@@ -299,7 +293,7 @@ class Resources:
         siblings = library.of(*WRITABLE)
         app = read.app_folder(siblings[0].file) if siblings else ""
         name = read.file_name(title)
-        file = "/".join(part for part in (app, COLLECTION_OF[kind], name, f"{name}.json") if part)
+        file = join(app, COLLECTION_OF[kind], name, f"{name}.json")
         if (self.root / file).exists():
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
@@ -361,7 +355,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
+    return digest_of(canonical_text(content), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:

@@ -24,7 +24,6 @@ from evalgate.model import (
     TrialView,
     cases_of,
 )
-from evalgate.reports import Renderer
 from evalgate.text import markdown, plain
 from evalgate.values import JsonObject, frozen_dataclass, grouped, json_text
 from . import criteria, outcomes
@@ -53,6 +52,7 @@ from .shapes import (
     SemanticSimilarityMetrics,
     SpanLatency,
     SpanType,
+    ToolCall,
     ToolCallLatency,
     ToolCallLatencyMetrics,
     ToolLatency,
@@ -96,13 +96,12 @@ def timed(
     """The field of a result with the outcomes and their known times."""
     if isinstance(content, ScenarioResult):
         return {"scenario_result": content.model_copy(update=_latency_fields(turns, app))}
-    replays = list(content.turn_replay_results)
-    for number, turn in enumerate(turns[: len(replays)]):
+    replays = []
+    for replay, turn in zip(content.turn_replay_results, turns, strict=False):
         latency = _seconds_text(turn.timings.total_s) if turn.timings else None
         update = {"turn_latency": latency, **_latency_fields([turn], app)}
-        replays[number] = replays[number].model_copy(update=update)
-    all_replays = {"turn_replay_results": tuple(replays)}
-    return {"golden_result": content.model_copy(update=all_replays)}
+        replays.append(replay.model_copy(update=update))
+    return {"golden_result": content.model_copy(update={"turn_replay_results": tuple(replays)})}
 
 
 def _latency_fields(turns: Iterable[Invocation], app: str) -> JsonObject:
@@ -240,10 +239,7 @@ def _grouped(
 def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
-    ranked = [
-        _seconds_text(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
-        for share in (50, 90, 99)
-    ]
+    ranked = [_seconds_text(ordered[-(-share * len(ordered) // 100) - 1]) for share in (50, 90, 99)]
     return LatencyMetrics(
         p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
     )
@@ -254,27 +250,18 @@ def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
 
 def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """The metrics of one evaluation's or one dataset's results, by version of the app."""
-    metrics = []
-    for version, results in by_version.items():
-        counts = _counts(results)
-        metrics.append(
-            MetricsByAppVersion(
-                app_version_id=version,
-                pass_count=counts["passed_count"],
-                fail_count=counts["failed_count"],
-                **_metrics(_parts_of(results)),
-            )
-        )
-    return AggregatedMetrics(metrics_by_app_version=tuple(metrics))
+    metrics = tuple(_metrics(version, results) for version, results in by_version.items())
+    return AggregatedMetrics(metrics_by_app_version=metrics)
 
 
-def _metrics(parts: Sequence[TurnReplayResult | ScenarioResult]) -> JsonObject:
-    """The lists in the metrics of a version."""
+def _metrics(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
+    counts = _counts(results)
+    parts = _parts_of(results)
     turns = [part for part in parts if isinstance(part, TurnReplayResult)]
-    ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
+    ratings = [turn.hallucination_result for turn in turns]
     for part in parts:
         ratings += part.hallucination_result if isinstance(part, ScenarioResult) else ()
-    claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
+    claims = [rating.score for rating in ratings if rating and rating.score in (0, 1)]
     similarities = [
         outcome.semantic_similarity_result.score
         for turn in turns
@@ -288,21 +275,24 @@ def _metrics(parts: Sequence[TurnReplayResult | ScenarioResult]) -> JsonObject:
         for latency in part.tool_call_latencies
     )
     durations = [_seconds(turn.turn_latency) for turn in turns if turn.turn_latency]
-    return {
-        "tool_metrics": tuple(_tool_metrics(turns)),
-        "semantic_similarity_metrics": [
+    return MetricsByAppVersion(
+        app_version_id=version,
+        pass_count=counts["passed_count"],
+        fail_count=counts["failed_count"],
+        tool_metrics=tuple(_tool_metrics(turns)),
+        semantic_similarity_metrics=tuple(
             SemanticSimilarityMetrics(score=mean) for mean in _mean(similarities)
-        ],
-        "hallucination_metrics": [HallucinationMetrics(score=mean) for mean in _mean(claims)],
-        "tool_call_latency_metrics": [
+        ),
+        hallucination_metrics=tuple(HallucinationMetrics(score=mean) for mean in _mean(claims)),
+        tool_call_latency_metrics=tuple(
             ToolCallLatencyMetrics(tool=tool, average_latency=_seconds_text(mean))
             for (tool,), seconds in by_tool.items()
             for mean in _mean(seconds)
-        ],
-        "turn_latency_metrics": [
+        ),
+        turn_latency_metrics=tuple(
             TurnLatencyMetrics(average_latency=_seconds_text(mean)) for mean in _mean(durations)
-        ],
-    }
+        ),
+    )
 
 
 def _mean(values: Sequence[float]) -> list[float]:
@@ -310,24 +300,26 @@ def _mean(values: Sequence[float]) -> list[float]:
     return [statistics.fmean(values)] if values else []
 
 
-def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
-    counts: dict[str, list[int]] = {}
-    for turn in turns:
-        for outcome in turn.expectation_outcome:
-            call = outcome.expectation.tool_call if outcome.expectation is not None else None
-            result = outcome.tool_invocation_result
-            if call is None or result is None or result.outcome not in (Outcome.PASS, Outcome.FAIL):
-                continue
-            toolset = call.toolset_tool
-            tool = call.tool or (f"{toolset.toolset}/tools/{toolset.tool_id}" if toolset else "")
-            counts.setdefault(tool, [0, 0])[result.outcome is Outcome.FAIL] += 1
-    for tool, (passed, failed) in sorted(counts.items()):
-        yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)
+def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterator[ToolMetrics]:
+    by_tool = grouped(
+        (_tool_of(expected.tool_call), result.outcome)
+        for turn in turns
+        for outcome in turn.expectation_outcome
+        if (expected := outcome.expectation) and expected.tool_call
+        if (result := outcome.tool_invocation_result)
+    )
+    for tool, outcomes_of_tool in sorted(by_tool.items()):
+        passed, failed = map(outcomes_of_tool.count, (Outcome.PASS, Outcome.FAIL))
+        if passed or failed:
+            yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)
+
+
+def _tool_of(call: ToolCall) -> str:
+    toolset = call.toolset_tool
+    return call.tool or (f"{toolset.toolset}/tools/{toolset.tool_id}" if toolset else "")
 
 
 # --- the file ---
-
-FILE = "ces-results.json"
 
 
 def render(report: Report) -> str:
@@ -391,8 +383,7 @@ def measure(
     batch = _run_of_app(run, side, plan.app)
     number = trial.key.number + 1
     if trial.failure is not None or transcript is None:
-        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
-        failure = trial.failure or lost
+        failure = trial.failure or FailureKind.PROTOCOL.failure("the conversation was not kept")
         error_type = outcomes.ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
         error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
         return plan, result_of(plan, batch, number=number, error=error)
@@ -468,13 +459,8 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
         yield OutcomePair(
             row=_EVALUATION, where=str(trial.key), column=_COLUMNS.get(statuses, _OPEN)
         )
-        checks, own_checks = (
-            _by_subject(outcomes.checks(plan, content)) if content else {}
-            for content in (
-                side.golden_result or side.scenario_result for side in (result, own_result)
-            )
-        )
-        for key, check in checks.items():
+        own_checks = _by_subject(plan, own_result)
+        for key, check in _by_subject(plan, result).items():
             if key in own_checks and transcript.invocations:
                 own_check = own_checks[key]
                 yield OutcomePair(
@@ -485,11 +471,14 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
                 )
 
 
-def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
-    """The checks by their subject; equal subjects get a number."""
+def _by_subject(
+    plan: Plan, result: EvaluationResult
+) -> dict[tuple[str, int | None, str, int], Check]:
+    """The checks of a result by their subject; equal subjects get a number."""
     counts: Counter[tuple[str, int | None, str]] = Counter()
     by_subject = {}
-    for check in checks:
+    content = result.golden_result or result.scenario_result or GoldenResult()
+    for check in outcomes.checks(plan, content):
         key = (check.criterion, check.turn, str(check.subject))
         by_subject[*key, counts[key]] = check
         counts[key] += 1
@@ -525,19 +514,3 @@ def render_agreement(report: Report) -> str:
     if len(differing) > MOST:
         lines.append(f"- and {len(differing) - MOST} more")
     return "\n".join(lines).rstrip() + "\n"
-
-
-RENDERERS = (
-    Renderer(
-        name="ces",
-        file_name=FILE,
-        summary="runs, results and metrics of CES evaluations, as CES's API has them",
-        render=render,
-    ),
-    Renderer(
-        name="ces-agreement",
-        file_name="ces-agreement.md",
-        summary="outcomes of CES's platform beside evalgate's, of evaluations that it ran",
-        render=render_agreement,
-    ),
-)
