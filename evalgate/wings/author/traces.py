@@ -187,11 +187,7 @@ def _spans(raw: Json) -> Iterator[Span]:
     for resource in _objects(raw, "resource_spans"):
         for scope in _objects(resource, "scope_spans"):
             for span in _objects(scope, "spans"):
-                attributes = {
-                    str(attribute.get("key")): _value(attribute.get("value"))
-                    for attribute in _objects(span, "attributes")
-                }
-                yield _span(to_fields(span), attributes)
+                yield _span(to_fields(span), _values(span, "attributes"))
 
 
 def _span(fields: Json, attributes: JsonObject) -> Span:
@@ -215,17 +211,20 @@ def _value(raw: Any, depth: int = 20) -> Any:
     if not isinstance(raw, dict) or len(raw) != 1 or depth == 0:
         return None
     name, value = next(iter(raw.items()))
-    if to_snake(name) == "array_value":
-        return [_value(element, depth - 1) for element in _objects(value, "values")]
-    if to_snake(name) == "kvlist_value":
-        return {
-            str(pair.get("key")): _value(pair.get("value"), depth - 1)
-            for pair in _objects(value, "values")
-        }
-    if to_snake(name) == "int_value" and isinstance(value, str):
-        with suppress(ValueError):
-            return int(value)
+    match to_snake(name):
+        case "array_value":
+            return [_value(element, depth - 1) for element in _objects(value, "values")]
+        case "kvlist_value":
+            return _values(value, "values", depth - 1)
+        case "int_value" if isinstance(value, str):
+            with suppress(ValueError):
+                return int(value)
     return value
+
+
+def _values(raw: Any, key: str, depth: int = 20) -> JsonObject:
+    """The Python values of a list of OTLP's KeyValues."""
+    return {str(pair.get("key")): _value(pair.get("value"), depth) for pair in _objects(raw, key)}
 
 
 def _seconds(raw: Any) -> float:
@@ -507,7 +506,7 @@ def _flat_messages(span: Span, side: str) -> list[Content]:
     for message in _flat(span.attributes, f"llm.{side}_messages."):
         contents = _flat(message, "message.contents.")
         texts = [part.get("message_content.text") for part in contents]
-        text = "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
+        text = "\n".join(map(str, filter(None, [message.get("message.content"), *texts])))
         parts: list[Part] = [Text(text=text)] if text else []
         parts += [
             _call(

@@ -222,20 +222,22 @@ def _call_of(tool: Any, arguments: Message) -> AbstractContextManager[None]:
 
 def _run_tool(session: Session, tool: Any, run: Original, _: Message) -> Any:
     """Run a tool's own method and report it."""
-    result = session.run_tool_blocking(**session.call_report(tool), run=run)
-    return _result_of(tool, result, session)
+    return _result_of(
+        tool, session.run_tool_blocking(**session.call_report(tool), run=run), session
+    )
 
 
 async def _run_tool_async(session: Session, tool: Any, run: Original, _: Message) -> Any:
     """The same for a coroutine."""
-    result = await session.run_tool(**session.call_report(tool), run=run)
-    return _result_of(tool, result, session)
+    return _result_of(tool, await session.run_tool(**session.call_report(tool), run=run), session)
 
 
 def _kind(tool: Any) -> str:
     """`agent` for a handoff, which is a step of the graph itself, else `tool`."""
-    has_destination = "__handoff_destination" in (tool.metadata or {})
-    return "agent" if has_destination or tool.name.startswith("transfer_to_") else "tool"
+    is_handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (
+        tool.metadata or {}
+    )
+    return "agent" if is_handoff else "tool"
 
 
 def _result_of(tool: Any, result: Any, session: Session) -> Any:

@@ -66,10 +66,16 @@ def _watcher(session: Session) -> Any:
 
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
             """The answer's texts, tokens, model and calls."""
-            items = [(getattr(item, "type", ""), item) for item in response.output]
-            self.calls = [item for kind, item in items if kind == "function_call"]
-            parts = [part for kind, item in items if kind == "message" for part in item.content]
-            texts = filter(None, (getattr(part, "text", None) for part in parts))
+            self.calls = [
+                item for item in response.output if getattr(item, "type", "") == "function_call"
+            ]
+            texts = [
+                part.text
+                for item in response.output
+                if getattr(item, "type", "") == "message"
+                for part in item.content
+                if getattr(part, "text", None)
+            ]
             usage = response.usage
             counts = frameworks.usage_of(
                 usage.input_tokens,
