@@ -103,9 +103,11 @@ def run_evalgate(folder: Path) -> Measured:
 
 def run_adk(folder: Path) -> Measured:
     shutil.rmtree(folder / "desk_agent/.adk", ignore_errors=True)
-    adk = ADK_PYTHON.parent / "adk"
     command = [
-        str(adk),
+        str(ADK_PYTHON),
+        "-P",
+        "-m",
+        "google.adk.cli",  # as the command `adk` does
         "eval",
         "desk_agent",
         "cases.evalset.json",

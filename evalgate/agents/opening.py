@@ -74,7 +74,7 @@ def open_agents(
     context: Context,
     *,
     root: Path,
-    judge_keys: Collection[str] = (),
+    judge_keys: Collection[str],
     starting: CommonStart | None = None,
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:

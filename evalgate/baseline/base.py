@@ -307,8 +307,8 @@ def _of_today(
             f"the provider's model changed after them, on {drift_time:%Y-%m-%d}"
         )
         return None
-    origin = replace(origin, source=BaseSource.STORE, measured_at=measured_at, distance=distance)
-    return stored, history.aged(origin, settings, context)
+    stored_origin = origin.of_store(measured_at=measured_at, distance=distance)
+    return stored, history.aged(stored_origin, settings, context)
 
 
 def both_decide(head: Settings, base: Settings | None) -> bool:
@@ -599,11 +599,10 @@ def _unselected(
     requested_suites: list[Suite] = []
     for suite in discovery.suites:
         if suite.key in eval_sets or suite.key in moved_keys:
-            agent = agents_module.with_defaults(suite.agent, settings)
-            eval_set = suite.eval_set
-            if user.has_scenarios(suite):
-                eval_set = eval_sets.get(suite.key, eval_set)
-            requested_suites.append(replace(suite, eval_set=eval_set, agent=agent))
+            base_suite = suite.with_agent(agents_module.with_defaults(suite.agent, settings))
+            if user.has_scenarios(suite) and suite.key in eval_sets:
+                base_suite = base_suite.with_cases(eval_sets[suite.key].cases)
+            requested_suites.append(base_suite)
     settled_suites = judges.settle_suites(
         (user.settle(suite, settings) for suite in requested_suites), judges.defaults_of(settings)
     )
@@ -640,7 +639,7 @@ def _only_stored(
         if not base.problem or (has_results and not is_empty):
             return Base(origin=origin, project=project, stored=stored, top=base.top)
     return Base(
-        origin=replace(base.origin, source=BaseSource.STORE),
+        origin=base.origin.of_store(),
         project=project,
         problem=base.problem if stored_side is not None or is_unread else not_stored,
         no_agent=base.no_agent,
@@ -676,8 +675,7 @@ def _needs(use: AgentUse, root: Path) -> str:
 def with_agents(suites: Suites, base: Base) -> Suites:
     """Head's suites, with the base's agents."""
     return tuple(
-        suite if suite.problem else replace(suite, agent=base.agent_of(suite.key))
-        for suite in suites
+        suite if suite.problem else suite.with_agent(base.agent_of(suite.key)) for suite in suites
     )
 
 

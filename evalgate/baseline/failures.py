@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from evalgate import agents, config
@@ -41,7 +41,7 @@ from evalgate.model import (
 )
 from evalgate.values import Sentence, Wording
 from . import base as baseline_base
-from .base import Base
+from .base import Base, BaseProject
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
 """Failures before any question."""
@@ -83,9 +83,12 @@ def causes_of(
     "" if it is the base agent's own, None if it is unknown. `settings`: of both sides; `suites`:
     head's; `base_suites`: the base's, with its agents."""
     failures = {trial.key: trial.failure for trial in trials if trial.failure is not None}
-    if base.root is None or base.project.settings is None or not failures:
+    root = base.root
+    if root is None or base.project.settings is None or not failures:
         return {}
-    causes = _Causes(base, settings=settings, head=suites, base_suites=base_suites)
+    causes = _Causes(
+        root, base.project, base.project.settings, settings, head=suites, base_suites=base_suites
+    )
     return {key: causes.of(failure, key) for key, failure in failures.items()}
 
 
@@ -94,11 +97,20 @@ class _Causes:
     base's suites with its agents."""
 
     def __init__(
-        self, base: Base, *, settings: Settings, head: Sequence[Suite], base_suites: Sequence[Suite]
+        self,
+        root: Path,
+        project: BaseProject,
+        base_settings: Settings,
+        settings: Settings,
+        *,
+        head: Suites,
+        base_suites: Suites,
     ) -> None:
         """Looks for an edited workflow once; environments are compared when a failure asks for
-        it."""
-        self._base = base
+        it. `root`: of the base's checkout; `settings`: of both sides."""
+        self._root = root
+        self._project = project
+        self._base_settings = base_settings
         self._settings = settings
         self._head, self._own = (
             {suite.key: suite for suite in suites} for suites in (head, base_suites)
@@ -106,9 +118,7 @@ class _Causes:
         self._environments: dict[tuple[str, str], Wording] = {}
         """By the keys of the base's and head's agents: the difference of their environments, if
         any."""
-        self._workflow = (
-            "" if base.root is None else baseline_base.edited_workflow(base.root, settings.root)
-        )
+        self._workflow = baseline_base.edited_workflow(root, settings.root)
         """A workflow that the change edits, and that may set inputs; empty if there is none."""
 
     def of(self, failure: AgentFailure, key: TrialKey) -> Wording | None:
@@ -141,25 +151,26 @@ class _Causes:
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:
         """True if the base's own file has the same question; also if it has no file, or an
         unreadable one, because then the change cannot have replaced the question."""
-        rules = self._base.project.rules
+        rules = self._project.rules
         if rules is None or suite.key in rules.unread:
             return True
+        base_suite = self._project.suites.get(suite.key)
+        if base_suite is None:
+            return False
         run_tasks, base_tasks = (
-            {
-                fingerprints.of_task(case, simulator=candidate.simulator)
-                for candidate in suites
-                for case in candidate.cases
-                if (candidate.key, case.case_id) == (suite.key, case_id)
-            }
-            for suites in ((suite,), rules.suites)
+            [
+                fingerprints.of_task(case, simulator=side.simulator)
+                for case in side.cases
+                if case.case_id == case_id
+            ]
+            for side in (suite, base_suite)
         )
         return run_tasks == base_tasks
 
     def _narrowed(self, failure: AgentFailure) -> Iterator[Wording]:
         """The settings of this change that may have caused the failure, each in words."""
         head_settings = self._settings
-        base_settings = self._base.project.settings
-        assert base_settings is not None
+        base_settings = self._base_settings
         failure_text = f"{failure.message}\n{failure.detail}"
         lost_names = [name for name in base_settings.env if name not in head_settings.env]
         if lost_names:
@@ -190,12 +201,9 @@ class _Causes:
                 ]
                 yield Sentence("cause_limit", config_settings.input_name(name), *texts)
         if failure.kind in ANSWERING or "`tools: " in failure_text:
-            assert self._base.root is not None
             rule = head_settings.gate_file.tools
             files = list(filter(None, (rule.mocks, rule.cassettes)))
-            digests = {
-                toolbox.digest(root, files) for root in (self._base.root, head_settings.root)
-            }
+            digests = {toolbox.digest(root, files) for root in (self._root, head_settings.root)}
             if rule != base_settings.gate_file.tools or (
                 toolbox.mode_of(head_settings) is not ToolMode.LIVE and len(digests) > 1
             ):
@@ -204,9 +212,8 @@ class _Causes:
     def _environment(self, use: AgentUse, head_agent: AgentUse | None) -> Wording:
         """The part of the base agent's environment that may be head's; "" if it has its own.
         `head_agent`: head's agent."""
-        root = self._base.root
+        root = self._root
         lender = self._settings.root
-        assert root is not None
         if interpreter := opening.missing_python(use, root=root, lender=lender):
             return Sentence("cause_environment", interpreter.relative_to(lender))
         if agents.needs_of(use, root):  # its checkout builds its environment
@@ -365,7 +372,7 @@ def _base_problem(
     reason. "" if a trial can be used, or if every case is new or changed, so that nothing could be
     compared anyway."""
     keys = pairing.uses_by_case(head)
-    if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
+    if keys and keys.keys() <= unpaired.keys():
         return "", False
     case_keys = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not case_keys[0] & case_keys[1]):
@@ -385,7 +392,7 @@ def _base_problem(
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[Wording, ...]:
     """A note if other models answered, either although the agent is the same, or at another time,
     when a provider may have changed. In these cases the difference may not be due to the change."""
-    is_same_agent = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
+    is_same_agent = head.inputs == base.inputs and all(head.inputs.values())
     if (
         not head.models
         or not base.models

@@ -38,7 +38,6 @@ from evalgate.model import (
     EditKind,
     Edits,
     Exemption,
-    FailOn,
     GateEdit,
     PlanPart,
     Policy,
@@ -97,7 +96,7 @@ class Rules:
     def books_with(self, cases: Mapping[CaseKey, Exemption]) -> tuple[RuleBook, ...]:
         """The books, with cases that never decide."""
         return tuple(
-            RuleBook(policy=replace(book.policy, exemptions=cases), criteria=book.criteria)
+            RuleBook(policy=book.policy.with_exemptions(cases), criteria=book.criteria)
             for book in self.books
         )
 
@@ -287,15 +286,14 @@ def _policy_pair(
     them is meant for outages. An empty `fail-on` remains empty."""
     base_advisory = rules.policy.advisory & base_suites.keys()
     advisory = (head_policy.advisory - base_suites.keys()) | base_advisory
-    fail_on = head_policy.fail_on
     broken_keys = {suite.key for suite in suites if suite.problem or suite.agent.is_absent}
     broken_keys -= advisory | rules.unruled
     is_broken = any(
         suite.cases and suite.key in broken_keys and not baseline_base.is_unknown(suite.agent)
         for suite in rules.suites
     )
-    if fail_on and is_broken:
-        fail_on |= {FailOn.NOT_MEASURED}
+    if head_policy.fail_on and is_broken:
+        head_policy = head_policy.blocking()
     new_policy = load.policy_of(
         base_settings, [suite for suite in suites if suite.key not in base_suites]
     )
@@ -303,10 +301,10 @@ def _policy_pair(
         rules.policy,
         suite_pass_rate={**rules.policy.suite_pass_rate, **new_policy.suite_pass_rate},
         advisory=rules.policy.advisory | new_policy.advisory,
-        fail_on=fail_on,
+        fail_on=head_policy.fail_on,
         deviations=head_policy.deviations,
     )
-    return replace(head_policy, advisory=advisory, fail_on=fail_on), base_policy
+    return replace(head_policy, advisory=advisory), base_policy
 
 
 def _with_base_code(
@@ -402,13 +400,14 @@ def _without_lost(suites: Suites, rules: BaseRules) -> Suites:
 def _severity_notices(policy: Policy, suites: Suites, rules: BaseRules) -> Iterator[Problem]:
     """A notice for each of the base's suites whose severity the change sets differently. `policy`:
     the change's."""
-    advisory = rules.policy.advisory
-    base_keys = {suite.key for suite in rules.suites}
-    for key in sorted(suite.key for suite in suites if suite.key in base_keys):
-        severities = [SEVERITY_WORDS[key in keys] for keys in (advisory, policy.advisory)]
-        if len(set(severities)) > 1:
-            message = f"`severity` of {key}: the base's counts ({severities[0]}), not this change's ({severities[1]})"
-            yield errors.note(SEVERITY_OF_BASE, message, hint=HINT)
+    base_advisory = rules.policy.advisory
+    keys = {suite.key for suite in suites} & {suite.key for suite in rules.suites}
+    for key in sorted(keys & (base_advisory ^ policy.advisory)):
+        severities = [
+            SEVERITY_WORDS[key in advisory] for advisory in (base_advisory, policy.advisory)
+        ]
+        message = f"`severity` of {key}: the base's counts ({severities[0]}), not this change's ({severities[1]})"
+        yield errors.note(SEVERITY_OF_BASE, message, hint=HINT)
 
 
 RULE_FIELDS = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
@@ -632,8 +631,9 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
                 base=count,
             )
             continue
-        titles = [discovery_agents.title(side.agent) for side in (base_suite, head_suite)]
-        if not baseline_base.is_unknown(base_suite.agent):
+        uses = (base_suite.agent, head_suite.agent)
+        if not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
+            titles = map(discovery_agents.title, uses)
             yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
         for case in base_suite.cases if not head_suite.problem else ():

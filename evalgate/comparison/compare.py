@@ -42,8 +42,8 @@ def comparison_of(
     sides: Sides,
     *,
     origin: BaseOrigin,
-    edited: tuple[CaseKey, ...] = (),
-    unread: tuple[str, ...] = (),
+    edited: tuple[CaseKey, ...],
+    unread: tuple[str, ...],
 ) -> Comparison:
     """Compare head with the base, by head's cases, criteria and seed. `edited`, `unread`: see
     `Comparison`."""

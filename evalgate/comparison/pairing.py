@@ -95,7 +95,7 @@ NOT_RUN = (
 nothing was recorded. Any other failure is a crash, and the run does not pass."""
 
 
-def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
+def is_crash(trial: GradedTrial, *, of_base: bool) -> bool:
     """True if the agent crashed. A crash of the base counts only if the agent itself caused it."""
     if trial.failure is None or trial.failure.kind in NOT_RUN:
         return False

@@ -176,10 +176,8 @@ class _ThresholdGate:
         }
         exempted_cases = {}
         for key, verdict in verdicts.items():
-            case = verdict
-            if key in drifted_keys:
-                kind = VerdictKind.NOT_MEASURED
-                case = replace(case, kind=kind, second_kind=None, reason=Sentence("case_moved"))
+            is_drifted = key in drifted_keys
+            case = verdict.unmeasured(Sentence("case_moved")) if is_drifted else verdict
             is_advisory = case.suite in self.policy.advisory
             exemption = None if is_advisory else self.policy.exemptions.get(key)
             is_flaky = self.book.confirmations.get(key) is Confirmation.FLAKY

@@ -207,7 +207,7 @@ def sampled(
 
 
 def finding_of(
-    result: VoteResult, *, item: str = "", subject: Wording = "", turn: int | None
+    result: VoteResult, *, item: str = "", subject: Wording, turn: int | None
 ) -> Finding:
     """The verdict on an item, its reason, and the opinion of each sample."""
     verdict = result.items[item]

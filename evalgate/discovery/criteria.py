@@ -212,8 +212,10 @@ def _option_hint(name: str, option_names: Collection[str]) -> str:
 
 def _place_of(use: CriterionUse, option: str) -> Place | None:
     at = use.place
-    path = f"{at.json_path}.{option}".rstrip(".") if at else ""
-    return Place(at.file, at.line, column=at.column, json_path=path) if at else None
+    if at is None:
+        return None
+    path = f"{at.json_path}.{option}".rstrip(".")
+    return Place(at.file, at.line, column=at.column, json_path=path)
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:

@@ -120,7 +120,7 @@ class Format:
         return None
 
     def read_criteria(
-        self, text: str, *, file: str, read: Callable[[str], bytes | Problem] | None = None
+        self, text: str, *, file: str, read: Callable[[str], bytes | Problem]
     ) -> CriteriaReading:
         """Read the file of the metrics. `read`: reads another file of the repository."""
         return CriteriaReading()

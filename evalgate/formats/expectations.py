@@ -264,7 +264,9 @@ def _call_values(
     ):
         return {path: value}
     return {
-        (*path, index, _key(old_value[index], args, *repair.ARGUMENTS) or args): dict(new.arguments)
+        (*path, index, _key(old_value[index], args, *repair.ARGUMENTS.split()) or args): dict(
+            new.arguments
+        )
         for index, (old, new) in enumerate(zip(old_calls, calls, strict=True))
         if not call_diff.same((old,), (new,))
     }

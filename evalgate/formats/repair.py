@@ -254,16 +254,7 @@ class Fields(JsonObject):
 
 CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
 ANSWERS = "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
-ARGUMENTS = [
-    "args",
-    "arguments",
-    "input",
-    "parameters",
-    "tool_args",
-    "tool_arguments",
-    "tool_input",
-    "tool_parameters",
-]
+ARGUMENTS = "args arguments input parameters tool_args tool_arguments tool_input tool_parameters"
 """Common names for the arguments of a tool call."""
 
 
@@ -284,7 +275,7 @@ CALL = Shape(
     ),
     finish=_finish_call,
     name="tool_name",
-    args=" ".join(ARGUMENTS),
+    args=ARGUMENTS,
     id="tool_id",
 )
 
@@ -623,7 +614,7 @@ OLD_CALL = Shape(
         "tool_input" if isinstance(value, dict) and "tool_input" not in beside else ""
     ),
     tool_name="name tool",
-    tool_input=" ".join(ARGUMENTS),
+    tool_input=ARGUMENTS,
 )
 
 

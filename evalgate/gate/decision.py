@@ -261,8 +261,7 @@ def _results(
         comparison = report.comparison
         is_compared = comparison is not None and comparison.base is base
         decided = comparison.base_decided if comparison and is_compared else {}
-        # every case of the base counts
-        policy = replace(report.policy, exemptions={})
+        policy = report.policy.with_exemptions({})  # every case of the base counts
         verdict = comparison_verdict.decide(base, policy, comparison=None, decided=decided)
         verdict = wording.with_reasons(verdict, base, None, report.policy)
         base_report = Report(

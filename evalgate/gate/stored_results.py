@@ -267,7 +267,7 @@ def _base_to_compare(
             else grade
             for name, grade in graded_trial.grades.items()
         }
-        return replace(graded_trial, key=key, grades=grades)
+        return graded_trial.with_grades(grades, key=key)
 
     case_fingerprints = {
         (names.get(suite, suite), case): fingerprint
@@ -419,7 +419,7 @@ def _reported_cases(
             )
             yield key, reported_case
         elif problem := problems.get(key[0]):
-            verdict = replace(stored_case.verdict, kind=VerdictKind.NOT_MEASURED, reason=problem)
+            verdict = stored_case.verdict.unmeasured(problem)
             yield key, replace(stored_case, verdict=verdict, label=CaseLabel.NOT_MEASURED)
 
 
@@ -601,7 +601,7 @@ def _current_trials(
     unmeasured = dict.fromkeys(deciding_names, not_evaluated(Reason.SKIPPED, "case_changed"))
     for trial in stored_case.trials:
         grades = {name: trial.grades[name] for name in names or () if name in trial.grades}
-        yield replace(trial, grades=unmeasured if names is None else grades)
+        yield trial.with_grades(unmeasured if names is None else grades)
     numbers = {trial.key.number for trial in stored_case.trials if trial.key.is_first}
     for number in range(stored_case.stored.run.repeats if stored_case.trials else 0):
         if number not in numbers:

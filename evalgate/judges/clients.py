@@ -154,7 +154,7 @@ class Clients:
 
 
 def variables_with(
-    secrets: Iterable[str], environment: Environ, *, secret_names: Container[str] = ()
+    secrets: Iterable[str], environment: Environ, *, secret_names: Container[str]
 ) -> frozenset[str]:
     """The variables with one of these secrets. For a short one, which may also be an ordinary word,
     only those in `secret_names` and those with the name of a secret."""

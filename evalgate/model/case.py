@@ -399,6 +399,10 @@ class Suite:
         """The suite with other cases."""
         return replace(self, eval_set=self.eval_set.with_cases(cases))
 
+    def with_agent(self, agent: AgentUse) -> Suite:
+        """The suite with another agent."""
+        return replace(self, agent=agent)
+
     def with_criteria(
         self, criteria: Iterable[CriterionUse], simulator: SimulatorUse | None = None
     ) -> Suite:

@@ -99,6 +99,10 @@ class Policy:
         """The policy with `not_measured` blocking: `fail-on` without it is meant for outages."""
         return replace(self, fail_on=self.fail_on | {FailOn.NOT_MEASURED})
 
+    def with_exemptions(self, exemptions: Mapping[CaseKey, Exemption]) -> Policy:
+        """The policy with other cases that never decide."""
+        return replace(self, exemptions=exemptions)
+
 
 class GateKind(enum.StrEnum):
     """The two questions of the gate."""
@@ -648,6 +652,10 @@ class BaseOrigin:
     """The number of trials run now."""
     notes: tuple[Wording, ...] = ()
     """Facts that a reader must know (old results, another model)."""
+
+    def of_store(self, *, measured_at: str = "", distance: int | None = None) -> BaseOrigin:
+        """The origin if stored results stand in for runs of its commit."""
+        return replace(self, source=BaseSource.STORE, measured_at=measured_at, distance=distance)
 
     def with_notes(self, notes: Iterable[Wording], *, age_days: float | None = None) -> BaseOrigin:
         """The origin with more notes, each once and none empty, and with the age of its results."""

@@ -61,6 +61,12 @@ class GradedTrial:
     own_failure: bool = False
     """True if the base's agent failed by its own questions and settings, not by the change."""
 
+    def with_grades(
+        self, grades: Mapping[str, Grade], *, key: TrialKey | None = None
+    ) -> GradedTrial:
+        """The trial with other grades, and with another name if there is one."""
+        return replace(self, key=key or self.key, grades=grades)
+
     def shared(self) -> GradedTrial:
         """The trial for another side, which did not pay for it."""
         return replace(self, reused=True)
@@ -256,6 +262,10 @@ class CaseVerdict:
     """A second kind, less important than `kind`."""
     exemption: Exemption | None = None
     """Why it does not block; None: it may."""
+
+    def unmeasured(self, reason: Wording) -> CaseVerdict:
+        """The verdict if the case counts as not measured."""
+        return replace(self, kind=VerdictKind.NOT_MEASURED, second_kind=None, reason=reason)
 
     @property
     def doubtful(self) -> bool:

@@ -320,7 +320,7 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         yield from _answer_lines("=", phrase("base_answer", is_expected, answer), width)
 
 
-def render_whole_case(case: CaseView, *, width: int = 0, folder: str = "") -> str:
+def render_whole_case(case: CaseView, *, width: int, folder: str) -> str:
     """One case in full: its criteria, and each turn of the shown run with its expectations."""
     who, file = _case_names([case], width)
     lines = [Line(f"{case.word}: {who}", KINDS[case.kind], file)]

@@ -170,7 +170,7 @@ class History:
         }
         return {**base_cases, **(kept.of_cases(self.settings.root) if is_kept else {})}
 
-    def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
+    def drift(self, run: Run, *, deviations: Deviations) -> Drift | None:
         """The last drift of the agent that the base branch still has, if it is recent. This run
         counts if it will be kept."""
         past = self.past or PastRuns()

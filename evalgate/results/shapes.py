@@ -43,7 +43,7 @@ from evalgate.model import (
     Score,
     Transcript,
 )
-from evalgate.values import JsonObject, Sentence
+from evalgate.values import JsonObject, Sentence, without
 
 Noun = TypeVar("Noun")
 """A class of `evalgate.model`."""
@@ -297,12 +297,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable) -> JsonObject:
     # the turns, and a list with an entry per turn for each thing that google-adk's form lacks
     lists: dict[str, Sequence[Any]] = {
         # their agents are in the table
-        name: [
-            adk_shapes.invocation_json(
-                dataclasses.replace(turn, agents=()) if turn.agents else turn
-            )
-            for turn in turns
-        ],
+        name: [without(adk_shapes.invocation_json(turn), ("app_details",)) for turn in turns],
         "states": [turn.state for turn in turns],
         "agents": addresses,
         "times": [[event.at for event in turn.steps if event.at is not None] for turn in turns],

@@ -294,13 +294,13 @@ def _proxies(url: str, environment: Environ) -> dict[str, str]:
     return {address.scheme: proxy} if proxy else {}
 
 
-def connection_problem(url: str, environment: Environ, *, timeout_s: float = 5.0) -> str:
+def connection_problem(url: str, environment: Environ) -> str:
     """Why an address accepts no connection; "" if it does, or if a proxy reaches it. Nothing is
     sent."""
     try:
         if not _proxies(url, environment):
             _, host, port = origin(url)
-            socket.create_connection((host, port or 0), timeout_s).close()
+            socket.create_connection((host, port or 0), timeout=5.0).close()
     except (ExchangeFailed, OSError, ValueError) as error:
         return getattr(error, "strerror", None) or str(error)
     return ""

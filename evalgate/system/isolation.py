@@ -782,7 +782,7 @@ def _closed_places(
 
 
 @contextmanager
-def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
+def closed(places: Sequence[Path], *, keep: Sequence[Path]) -> Iterator[None]:
     """In the block, only owners (and root) reach `places`; the folders `keep` in them stay
     reachable by name, and their siblings are closed one by one."""
     former_modes: list[tuple[Path, int]] = []

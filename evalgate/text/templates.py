@@ -145,7 +145,7 @@ def html_code(text: str) -> Markup:
     )
 
 
-def html_policy(*, style: str, script: str, connects: bool = False) -> str:
+def html_policy(*, style: str, script: str, connects: bool) -> str:
     """A Content-Security-Policy that forbids every request, form and frame, and every style and
     script but these; images and sounds are in the page itself. `connects`: the script may call the
     page's server."""

@@ -180,7 +180,7 @@ def score_and_limit(value: float | None, limit: float | None, *, met: bool) -> s
     return f"{text} {sign} {threshold(limit)}"
 
 
-def _decimals(value: float, *, beside: float | None = None) -> int | None:
+def _decimals(value: float, *, beside: float | None) -> int | None:
     """The number of decimals that `value` needs; None: all of them."""
     is_alone = beside is None or not math.isfinite(beside) or value == beside
     if is_alone and abs(round(value, 2) - value) < 1e-12:

@@ -72,7 +72,7 @@ class CallSession:
         callee: Any,
         signature: tuple[list[str], bool],
         start: Message,
-        session_tools: SessionTools | None = None,
+        session_tools: SessionTools | None,
     ) -> None:
         """`callee`: if it is a class, this conversation gets an object of it. `signature`: see
         `signature_of`."""

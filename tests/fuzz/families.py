@@ -192,7 +192,7 @@ def _read_ces(data: bytes) -> None:
                     list(ces_compare.changes({}, content_of(resource.message)))
                 )
     ces_cases.eval_sets(
-        ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
+        ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text}), {}
     )
 
 

@@ -37,6 +37,7 @@ from evalgate.model import (
     TurnSetup,
 )
 from evalgate.system.python_env import InstallSetup
+from evalgate.values import digest_of
 
 pytestmark = pytest.mark.integration
 
@@ -372,7 +373,8 @@ def test_what_is_made_is_deleted(
             assert final is not None
             assert final.parts[0] == Text(text=answer)
     assert set(double.resources) == before
-    assert not list((tmp_path / "cache/ces").iterdir())
+    (folder,) = (tmp_path / "cache/ces").iterdir()
+    assert not list(folder.iterdir())
 
 
 def test_what_cannot_be_deleted_is_left_to_the_next_run(
@@ -403,23 +405,23 @@ def test_what_cannot_be_deleted_is_left_to_the_next_run(
 def test_nothing_is_deleted_but_what_runs_make(
     double: CesDouble, opened: Any, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "cache/ces"
+    folder = tmp_path / "cache/ces" / digest_of(double.url, 16)
     folder.mkdir(parents=True)
-    forged: list[Any] = [
-        {"base": double.url, "name": APP},
-        {"base": double.url, "name": f"{APP}/deployments/production"},
-        {"base": double.url, "name": f"{APP}/evaluations/evalgate-{'0' * 16}"},
-        {"base": double.url, "name": f"{APP}/../x/apps/evalgate-{'0' * 16}"},
-        {"base": double.url, "name": 3},
-        {"name": APP},
-        [],
-    ]
-    (folder / "x.names").write_text("\n".join(map(json.dumps, forged)) + '\n{"cut\n{}}\n')
+    forged = (
+        APP,
+        f"{APP}/deployments/production",
+        f"{APP}/evaluations/evalgate-{'0' * 16}",
+        f"{APP}/../x/apps/evalgate-{'0' * 16}",
+        f"{APP}/deployments/evalgate-{'0' * 15}",  # cut
+        "",
+    )
+    (folder / "x.names").write_text("\n".join(forged))
     before = set(double.resources)
     with opened() as agent:
         agent.start()
     assert set(double.resources) == before
     assert not [each for each in double.asked if each.method == "DELETE"]
+    assert not list(folder.iterdir())
 
 
 def test_an_import_that_fails_leaves_nothing(

@@ -52,7 +52,7 @@ def double() -> Iterator[CesDouble]:
 def case_of(*raws: dict[str, Any], app: dict[str, Any] | None = None) -> Case:
     texts = {f"evaluations/{raw['displayName']}.json": json.dumps(raw) for raw in raws}
     library = read.library({**texts, **({"app.json": json.dumps(app)} if app else {})})
-    sets, problems = cases.eval_sets(library)
+    sets, problems = cases.eval_sets(library, {})
     assert not problems
     (eval_set,) = sets.values()
     return eval_set.cases[0]

@@ -219,24 +219,18 @@ print("passed")
     )
 
 
-def test_a_call_that_nobody_awaits_runs(project: Path, adk_python: Path) -> None:
+def test_a_call_that_nobody_awaits_runs(project: Path, our_python: str) -> None:
     """As tests of google-adk before 0.5 are written; google-adk itself makes a coroutine there and
     passes."""
     lines = """
-import evalgate, sys
+import warnings
+warnings.simplefilter("error")
+import evalgate
 evalgate.evaluate("desk_agent", "evals/old.test.json", num_runs=1, print_detailed_results=False)
 print("passed")
 evalgate.evaluate("desk_agent", "evals/new.test.json", num_runs=1, print_detailed_results=False)
 """
-    done = subprocess.run(
-        [str(adk_python), "-W", "error", "-c", lines],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": PACKAGES},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(project, our_python, lines)
     assert (done.returncode, done.stdout) == (1, "passed\n"), done.stderr
     assert "AssertionError: Following are all the test failures." in done.stderr
     assert (

@@ -81,7 +81,7 @@ WELCOME = "<event>welcome</event>"
 
 
 def eval_sets(
-    library: Library, *, selected_ids: Mapping[str, Sequence[str]] | None = None
+    library: Library, selected_ids: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The evaluations by file, as sets of cases, and the reasons why some do not run: an error if
     the user named them. Files with errors are not among them. `selected_ids`: by file, empty for
@@ -99,7 +99,7 @@ def eval_sets(
             reason = not_run_reason(resource.message)
             if reason:
                 message = f"the evaluation {resource.title!r} is not run: {reason}"
-                ids = (selected_ids or {}).get(file)
+                ids = selected_ids.get(file)
                 is_named = ids is not None and (not ids or resource.title in ids)
                 factory = errors.error if is_named and reason != ALL_SKIPPED else errors.warning
                 problems.append(factory("ces-not-run", message, resource.place, "See docs/ces.md."))
@@ -129,13 +129,11 @@ def not_run_reason(message: Proto) -> str:
         expected = _expectations(golden.turns)
         if expected and all(expectation.skip_evaluation for expectation in expected):
             return ALL_SKIPPED
-    for submessage in shapes.messages_in(message):
-        for field in shapes.fields_of(type(submessage)).values():
-            value = getattr(submessage, field.name)
-            if value and field.handling is shapes.Handling.NOT_RUN:
-                return f"`{field.key}` is not text"
-            if value is SemanticSimilarityChannel.AUDIO:
-                return "its answers are compared as audio"
+    for field, value in shapes.values_in(message):
+        if value and field.handling is shapes.Handling.NOT_RUN:
+            return f"`{field.key}` is not text"
+        if value is SemanticSimilarityChannel.AUDIO:
+            return "its answers are compared as audio"
     return ""
 
 
@@ -148,13 +146,15 @@ class _App:
             for file, reading in library.all_files.items()
             if read.app_folder(file) == folder
         ]
-        app = next((reading.app for reading in readings if reading.app), AppEvaluation())
-        self._settings = app.evaluation_settings or EvaluationSettings()
-        self._thresholds = app.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds()
+        self._settings = EvaluationSettings()
+        self._thresholds = shapes.EvaluationMetricsThresholds()
         self._prompts: dict[str, str] = {}
         self._personas: list[EvaluationPersona] = []
         for resource in (resource for reading in readings for resource in reading.resources):
             match resource.message:
+                case AppEvaluation() as app:
+                    self._settings = app.evaluation_settings or self._settings
+                    self._thresholds = app.evaluation_metrics_thresholds or self._thresholds
                 case EvaluationExpectation(llm_criteria=criteria, display_name=title) if criteria:
                     names = (resource.id, resource.title, basename(title))
                     self._prompts |= dict.fromkeys(names, criteria.prompt)
@@ -409,13 +409,7 @@ def _answer(response: ToolResponse) -> JsonObject:
     """`output` is the result, `error` an error; without either the whole object is the result."""
     content = dict(response.response or {})
     if set(content) == {"error"}:
-        error = content["error"]
-        return {
-            "error": {
-                "type": "RuntimeError",
-                "message": error if isinstance(error, str) else str(error),
-            }
-        }
+        return {"error": {"type": "RuntimeError", "message": str(content["error"])}}
     return {"response": content["output"] if set(content) == {"output"} else content}
 
 
@@ -424,7 +418,7 @@ def _criteria(plan: Plan) -> Iterator[str]:
     yield PLATFORM
     if scenario is None:
         yield EXPECTATIONS  # at least: no unexpected answer or call
-        compares_calls = plan.compares_tools(of_step=True)
+        compares_calls = plan.is_on("golden", "step_tool_correctness")
         for expectation in _expectations(plan.turns):
             call = plan.expected_call(expectation)
             is_judged = plan.judges_answer(expectation) or (
@@ -499,7 +493,6 @@ MOST_SNIFFED = 2000
 """The most files that are opened; files in folders of CES come first."""
 HEAD_BYTES = 65_536
 LARGEST_BYTES = 16 * 1024 * 1024
-FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
 class CesLibrary(Library, FormatFiles):
@@ -515,15 +508,14 @@ class CesLibrary(Library, FormatFiles):
         self, selected_ids: Mapping[str, Sequence[str]]
     ) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
         """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
-        sets, set_problems = eval_sets(self, selected_ids=selected_ids)
-        deciding_kinds = (*RUN, Kind.APP)
+        sets, set_problems = eval_sets(self, selected_ids)
+        deciding_files = {
+            file for file, reading in self.all_files.items() if reading.kind in (*RUN, Kind.APP)
+        }
         problems = [
             problem
-            for file, reading in self.all_files.items()
             for problem in self.problems
-            if reading.kind in deciding_kinds
-            and problem.place is not None
-            and problem.place.file == file
+            if problem.place and problem.place.file in deciding_files
         ]
         problems += set_problems
         tests = self.of(Kind.TOOL_TESTS)
@@ -568,11 +560,11 @@ class CesLibrary(Library, FormatFiles):
             is_ready = any(not not_run_reason(resource.message) for resource in reading.resources)
             reason = "no agent" if reading.kind in RUN and is_ready else "not run"
             yield from (file, f"  CES       {reading.kind} ({reason})")
-            if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
-                yield "    - thresholds of the app"
-            yield from (
-                f"    - {resource.title} ({described(resource)})" for resource in reading.resources
-            )
+            for resource in reading.resources:
+                if not isinstance(resource.message, AppEvaluation):
+                    yield f"    - {resource.title} ({described(resource)})"
+                elif resource.message.evaluation_metrics_thresholds is not None:
+                    yield "    - thresholds of the app"
 
 
 def described(resource: Resource) -> str:
@@ -606,9 +598,10 @@ class CesFormat(Format):
         """The CES files of the tree and those that the user named, by their content. Files among
         the evaluations of an app also count by their place, so that a typing error does not hide
         one: a file that is not an evaluation is an error there."""
-        listed = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
-        first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-        looked = filterfalse(tree.is_excluded, first_in_folders[:MOST_SNIFFED])
+        all_files = dict.fromkeys((*named_files, *tree.other_yaml, *tree.other_json))
+        listed = list(filterfalse(tree.is_excluded, all_files))
+        first_in_folders = sorted(listed, key=lambda path: read.FOLDERS.isdisjoint(path.split("/")))
+        looked = first_in_folders[:MOST_SNIFFED]
         heads = ((path, walk.read_head(tree.root, path, size=HEAD_BYTES)) for path in looked)
         ces_files = {
             path
@@ -627,22 +620,19 @@ class CesFormat(Format):
             if (read.kind_by_folder(path) is not None or "evaluations" in path.split("/")[:-1])
             and read.app_folder(path) in homes
         )
-        return tuple(sorted(ces_files.union(filterfalse(tree.is_excluded, at_home))))
+        return tuple(sorted(ces_files.union(at_home)))
 
     def read(
         self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]
     ) -> CesLibrary:
         """Read the `chosen` files, with their problems and those of the files that apply to them.
         They may refer to any of the `files`."""
-        texts = dict[str, str]()
-        problems = list[Problem]()
-        for key in files if chosen else ():
-            text = plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
-            if isinstance(text, Problem):
-                problems.append(text)
-            else:
-                texts[key] = text
-        ces_library = read.library(texts)
+        ces_library = read.library(
+            {
+                key: plain.decode(tree.read(key, largest=LARGEST_BYTES), file=key)
+                for key in (files if chosen else ())
+            }
+        )
         readings = ces_library.readings
         apps = {read.app_folder(file) for file in chosen}
         reported_files = {
@@ -659,7 +649,7 @@ class CesFormat(Format):
             beside=beside,
             problems=tuple(
                 problem
-                for problem in (*problems, *ces_library.problems)
+                for problem in ces_library.problems
                 if problem.place and problem.place.file in reported_files
             ),
         )
@@ -678,9 +668,7 @@ class CesFormat(Format):
 
     def differences(self, base: Case, head: Case) -> list[str] | None:
         """See the function `differences`."""
-        if base.ces is not None and head.ces is not None:
-            return differences(base, head)
-        return None
+        return differences(base, head) if base.ces and head.ces else None
 
 
 FORMAT = CesFormat()

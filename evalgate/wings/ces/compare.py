@@ -12,7 +12,7 @@ from evalgate.agents.toolbox import args_text
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.json_match import MISSING
 from evalgate.text import plain
-from evalgate.values import frozen_dataclass
+from evalgate.values import canonical_text, frozen_dataclass
 
 LONGEST_SHOWN = 200
 
@@ -86,9 +86,7 @@ def differing(
 ) -> Iterator[tuple[Iterable[tuple[int, int]], range, range]]:
     """Where two lists differ: the indexes in both of entries that replace each other, those of
     removed entries in the old list, and those of added entries in the new list."""
-    old_texts, new_texts = (
-        [json.dumps(element, sort_keys=True) for element in items] for items in (old, new)
-    )
+    old_texts, new_texts = (list(map(canonical_text, items)) for items in (old, new))
     for kind, start, end, new_start, new_end in difflib.SequenceMatcher(
         None, old_texts, new_texts, autojunk=False
     ).get_opcodes():

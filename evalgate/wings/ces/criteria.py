@@ -30,6 +30,7 @@ from evalgate.model import (
 from evalgate.values import Sentence
 from . import outcomes
 from .outcomes import (
+    DEFAULT_SIMILARITY,
     EXPECTATIONS,
     GOAL,
     GOALS,
@@ -46,11 +47,6 @@ from .outcomes import (
     Verdict,
 )
 from .shapes import EvaluationResult, GoldenResult, Outcome, ScenarioResult
-
-
-def no_evaluation() -> NotEvaluated:
-    """The grade of a case that is not a CES evaluation."""
-    return not_evaluated(Reason.NOT_APPLICABLE, "ces_no_evaluation")
 
 
 def plan_of(evidence: TrialView) -> Plan:
@@ -72,7 +68,9 @@ def result_of(plan: Plan, evidence: TrialView, judge: Judge) -> GoldenResult | S
 
 def unready_reason(evidence: TrialView) -> NotEvaluated | None:
     """The reason why a trial cannot be scored, if any."""
-    return no_evaluation() if evidence.case.ces is None else judged.unready_reason(evidence)
+    if evidence.case.ces is None:
+        return not_evaluated(Reason.NOT_APPLICABLE, "ces_no_evaluation")
+    return judged.unready_reason(evidence)
 
 
 # --- verdicts of judges ---------------------------------------------------------------------------
@@ -117,10 +115,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     """The share of met expectations, among those that need no judge: calls, responses, transfers,
     variables, literal answers. By turn, the share of expected tools that were called, and all
     unexpected actions."""
-    unready = unready_reason(evidence)
-    if unready is not None:
-        return unready
-    return _grade_checks(evidence, EXPECTATIONS, ())
+    return unready_reason(evidence) or _grade_checks(evidence, EXPECTATIONS, ())
 
 
 def _grade_checks(
@@ -191,7 +186,7 @@ def _finding(check: Check) -> Finding:
 def grade_platform(evidence: TrialView) -> Grade:
     """The platform's outcome, with its explanation of each expectation."""
     if evidence.case.ces is None:
-        return no_evaluation()
+        return not_evaluated(Reason.NOT_APPLICABLE, "ces_no_evaluation")
     if evidence.platform is None:
         return not_evaluated(Reason.NOT_APPLICABLE, "ces_not_run")
     result = EvaluationResult.model_validate(evidence.platform)
@@ -410,10 +405,6 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
     )
 
 
-def _words(labels: Mapping[str, bool], *, whole_conversation: bool = False) -> Words:
-    return Words(labels=labels, prompt_version=VERSION, is_of_conversation=whole_conversation)
-
-
 _PROPERTIES = Words(
     labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", is_of_conversation=True
 )
@@ -438,13 +429,16 @@ SPECS = (
         SIMILARITY,
         "share of a CES evaluation's expected answers and arguments met by meaning, as rated by a judge",
         grade_judged,
-        _words({word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()}),
+        Words(
+            labels={word: score >= DEFAULT_SIMILARITY for word, score in _ANSWERS.items()},
+            prompt_version=VERSION,
+        ),
     ),
     _spec(
         HALLUCINATION,
         "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
         grade_judged,
-        _words({word: score != 0 for word, score in _CLAIMS.items()}),
+        Words(labels={word: score != 0 for word, score in _CLAIMS.items()}, prompt_version=VERSION),
     ),
     _spec(
         NAMED,
@@ -456,7 +450,11 @@ SPECS = (
         GOAL,
         "whether a CES scenario's user got what the scenario says, as rated by a judge",
         grade_judged,
-        _words({word: score == 1 for word, score in _GOAL_WORDS.items()}, whole_conversation=True),
+        Words(
+            labels={word: score == 1 for word, score in _GOAL_WORDS.items()},
+            prompt_version=VERSION,
+            is_of_conversation=True,
+        ),
     ),
     _spec(
         GOALS,

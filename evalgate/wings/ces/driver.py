@@ -53,7 +53,15 @@ from evalgate.model import (
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, elements, is_list_of, with_keys
+from evalgate.values import (
+    Json,
+    JsonObject,
+    canonical_text,
+    digest_of,
+    elements,
+    is_list_of,
+    with_keys,
+)
 from evalgate.worker import pipe
 from . import read, shapes
 from .cxas import TRANSFER
@@ -132,46 +140,39 @@ class CesOptions(DriverOptions):
 
 
 class NameJournal:
-    """The names of one run's resources, in a file that stays locked while the run is alive."""
+    """The names of one run's resources, in a file that stays locked while the run is alive. A
+    folder has the files of one address of the API."""
 
-    def __init__(self, folder: Path, name: str = "") -> None:
+    def __init__(self, folder: Path, live: Live, name: str = "") -> None:
         """`name`: of the file of an earlier run. Raises filelock.Timeout if that run is alive."""
         folder.mkdir(parents=True, exist_ok=True)
+        self._live = live
         self._path = folder / (name or f"{uuid.uuid4().hex}.names")
         self._lock = filelock.FileLock(f"{self._path}.lock", thread_local=False)
         self._lock.acquire(blocking=not name)
         if not name:
             self._path.touch()
 
-    def add(self, live: Live, name: str) -> None:
+    def add(self, name: str) -> None:
         """Note a resource before it is created; the name is on the disk when this returns."""
         with self._path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"base": live.base, "name": name}) + "\n")
+            out.write(f"{name}\n")
             out.flush()
             os.fsync(out.fileno())
 
-    def delete_all(self, live: Live) -> bool:
-        """Delete the noted resources at this address, the newest first. Returns True if the file
-        is gone, because it names no resources at other addresses. Raises LiveFailed; then the
+    def delete_all(self) -> None:
+        """Delete the noted resources, the newest first, and the file. Raises LiveFailed; then the
         names stay.
 
         The author of the file is unknown: only resources with our prefix are deleted."""
-        records = [
-            record
-            for line in self._path.read_text("utf-8", "replace").splitlines()
-            if (record := _parse_record(line))
-        ]
-        for base, name in reversed(records):
-            if base == live.base:
-                try:
-                    live.delete(name)
-                except LiveFailed as failed:
-                    if failed.code != "NOT_FOUND":
-                        raise
-        is_done = all(base == live.base for base, _ in records)
-        if is_done:
-            self._path.unlink(missing_ok=True)
-        return is_done
+        names = self._path.read_text("utf-8", "replace").splitlines()
+        for name in filter(_OURS.fullmatch, reversed(names)):
+            try:
+                self._live.delete(name)
+            except LiveFailed as failed:
+                if failed.code != "NOT_FOUND":
+                    raise
+        self._path.unlink()
 
     def close(self) -> None:
         """Release the file. If it still has names, the next run deletes those resources."""
@@ -180,28 +181,18 @@ class NameJournal:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
-def _parse_record(line: str) -> tuple[str, str] | None:
-    """The address and the name in a line of a journal; None if it is truncated, or not in our
-    format."""
-    try:
-        base, name = (json.loads(line)[key] for key in ("base", "name"))
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name):
-        return (base, name)
-    return None
-
-
 def delete_leftovers(folder: Path, live: Live) -> int:
     """Delete the resources of killed runs; return the number of these runs. Raises LiveFailed."""
     count = 0
     for path in sorted(folder.glob("*.names")):
         try:
-            journal = NameJournal(folder, path.name)
+            journal = NameJournal(folder, live, path.name)
         except filelock.Timeout:  # the run is alive
             continue
         try:
-            count += path.exists() and journal.delete_all(live)
+            if path.exists():
+                journal.delete_all()
+                count += 1
         finally:
             journal.close()
     return count
@@ -377,12 +368,9 @@ def _chunks(content: Content, app: str) -> Iterator[JsonObject]:
             case ToolCall(name=name, args=args) if name == TRANSFER:
                 target = f"{app}/agents/{(args or {}).get('agent_name', '')}"
                 yield {"agentTransfer": {"targetAgent": target}}
-            case ToolCall() | ToolResponse():
-                key, name, fields = (
-                    ("toolCall", "args", part.args)
-                    if isinstance(part, ToolCall)
-                    else ("toolResponse", "response", part.response)
-                )
+            case ToolCall(args=fields) | ToolResponse(response=fields):
+                is_call = isinstance(part, ToolCall)
+                key, name = ("toolCall", "args") if is_call else ("toolResponse", "response")
                 tool = {"tool": tool_name(part.name, app), name: dict(fields or {})}
                 yield {key: {**tool, **pipe.present(id=part.id)}}
             case Attachment(data=data):
@@ -418,88 +406,6 @@ _OUTCOME_FIELDS = (
 """The parts of an evaluation that decide its outcome."""
 _KINDS_OF_ERRORS = {error: kind for kind, error in ERRORS.items()}
 """Other errors may be the platform's; they are no crash of the agent."""
-
-
-class AppEvaluations:
-    """The evaluations of an app, which runs them itself (`runEvaluation`)."""
-
-    def __init__(self, app: str, request: Json, *, is_ours: bool) -> None:
-        """`request`: the options of every run. `is_ours`: the run created the app, so missing
-        evaluations are added."""
-        self._app, self._request, self._is_ours = app, request, is_ours
-        self._lock = threading.Lock()
-        self._names: dict[str, str] = {}
-
-    def run(self, live: Live, case: Case, *, timeout_s: float) -> Transcript:
-        """Run an evaluation once. Raises LiveFailed, and AgentFailed if the platform did not finish
-        it, or has another evaluation than the case."""
-        plan = Plan.model_validate(case.ces or {})
-        with self._lock:
-            key = json.dumps(plan.evaluation.json(), sort_keys=True)
-            if key not in self._names:
-                self._names[key] = self._find_or_write(live, plan)
-            name = self._names[key]
-        request = {**self._request, "evaluations": [name], "runCount": 1}
-        # a copy of an earlier result would be no evidence
-        request["evaluationRunCachingSettings"] = {"runCachingMode": "FORCE_RUN"}
-        if case.conversation is not None:
-            is_naive = len(case.conversation) > 1 and not case.isolated
-            request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
-        operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
-        try:
-            run = live.wait(operation, timeout_s=timeout_s).get("evaluationRun")
-        except LiveFailed as failed:
-            if failed.code == "DEADLINE_EXCEEDED":  # the result is no longer needed
-                with suppress(LiveFailed):
-                    live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
-            raise
-        results = live.listed(name, "results", key="evaluationResults")
-        raw = next((result for result in results if run and result.get("evaluationRun") == run), {})
-        result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
-        if not isinstance(result, EvaluationResult) or not raw:
-            raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
-        if result.execution_state is not ExecutionState.COMPLETED:
-            error = result.error_info or EvaluationErrorInfo()
-            error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
-            kind = _KINDS_OF_ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
-            raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
-        turns = tuple(_turns(live, result))
-        return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
-
-    def _find_or_write(self, live: Live, plan: Plan) -> str:
-        """The name of the app's evaluation for the plan, created or updated in our own app. In
-        other apps, a difference raises AgentFailed."""
-        expected = shapes.content_of(plan.evaluation)
-        names = find_names(live, self._app, json.dumps(expected))
-        expected = move_to_app(expected, self._app, names)
-        name, title = expected.pop("name", ""), plan.evaluation.display_name
-        stored_evaluations = list(live.listed(self._app, "evaluations"))
-        # the one with the plan's name, else the one with its title
-        raw = next(
-            (
-                raw
-                for key, text in (("name", name), ("displayName", title))
-                for raw in stored_evaluations
-                if raw.get(key) == text
-            ),
-            None,
-        )
-        message, _ = read.parse_message(raw or {}, Kind.EVALUATION, file=name, unknown=[])
-        stored = {} if message is None else shapes.content_of(message)
-        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (stored, expected))
-        paths = mask(old, new, Evaluation)
-        if plan.goals:
-            raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
-        if raw is not None and not paths:
-            return str(raw["name"])
-        if not self._is_ours:
-            reason = f"differs from the file in {words.listed(paths)}" if raw else "is missing"
-            refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
-            raise _unmeasured(FailureKind.START, refusal)
-        if raw is None:
-            return str(live.create(self._app, "evaluations", expected)["name"])
-        body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
-        return str(live.update(body, mask=",".join(paths))["name"])
 
 
 def _unmeasured(kind: FailureKind, message: str) -> AgentFailed:
@@ -575,7 +481,7 @@ class CesAgent(Agent):
         self._app = options.app
         self._deployment = ""
         self._failure: AgentFailure | None = None
-        self._evaluations: AppEvaluations | None = None
+        self._evaluation_names: dict[str, str] = {}
 
     def start(self) -> None:
         """Create the resources of the run. Raises AgentFailed, with the same error each time."""
@@ -602,14 +508,83 @@ class CesAgent(Agent):
         if case.ces is None:
             raise _unmeasured(FailureKind.START, "the platform runs CES evaluations only")
         with closing(self._started().another()) as live_app:
-            assert self._evaluations is not None
             try:
-                timeout_s = self._setting.limits.case_timeout_s
-                return self._evaluations.run(live_app, case, timeout_s=timeout_s)
+                return self._run_evaluation(live_app, case)
             except LiveFailed as failed:
                 is_refusal = kind_of(failed.status) is FailureKind.RAISED and failed.status >= 400
                 kind = FailureKind.START if is_refusal else FailureKind.UNREACHABLE
                 raise _unmeasured(kind, self._redact(str(failed))) from None
+
+    def _run_evaluation(self, live: Live, case: Case) -> Transcript:
+        """Run an evaluation once (`runEvaluation`). Raises LiveFailed, and AgentFailed if the
+        platform did not finish it, or has another evaluation than the case."""
+        plan = Plan.model_validate(case.ces or {})
+        with self._lock:
+            key = canonical_text(plan.evaluation.json())
+            if key not in self._evaluation_names:
+                self._evaluation_names[key] = self._find_or_write(live, plan)
+            name = self._evaluation_names[key]
+        # a copy of an earlier result would be no evidence
+        caching = {"runCachingMode": "FORCE_RUN"}
+        request = {"evaluations": [name], "runCount": 1, "evaluationRunCachingSettings": caching}
+        if self._options.version:
+            request["appVersion"] = f"{self._app}/versions/{self._options.version}"
+        if self._options.tool_fakes:
+            request["config"] = {"toolCallBehaviour": "FAKE"}
+        if case.conversation is not None:
+            is_naive = len(case.conversation) > 1 and not case.isolated
+            request["goldenRunMethod"] = "NAIVE" if is_naive else "STABLE"
+        operation = live.call("POST", f"{self._app}:runEvaluation", body=request)
+        try:
+            response = live.wait(operation, timeout_s=self._setting.limits.case_timeout_s)
+        except LiveFailed as failed:
+            if failed.code == "DEADLINE_EXCEEDED":  # the result is no longer needed
+                with suppress(LiveFailed):
+                    live.call("POST", f"{operation['name']}:cancel", body={}, tries=1)
+            raise
+        run = response.get("evaluationRun")
+        results = live.listed(name, "results", key="evaluationResults")
+        raw = next((raw for raw in results if run and raw.get("evaluationRun") == run), None)
+        result, _ = read.parse_message(raw, Kind.RESULT, file=name, unknown=[])
+        if not isinstance(result, EvaluationResult):
+            raise _unmeasured(FailureKind.UNREACHABLE, "the run has no result that can be read")
+        if result.execution_state is not ExecutionState.COMPLETED:
+            error = result.error_info or EvaluationErrorInfo()
+            error_text = ": ".join(filter(None, (result.execution_state.name, error.error_message)))
+            kind = _KINDS_OF_ERRORS.get(error.error_type, FailureKind.UNREACHABLE)
+            raise _unmeasured(kind, f"the platform did not finish it: {error_text}")
+        turns = tuple(_turns(live, result))
+        return Transcript(invocations=turns, isolated=case.isolated, platform=result.json())
+
+    def _find_or_write(self, live: Live, plan: Plan) -> str:
+        """The name of the app's evaluation for the plan, created or updated in our own app. In
+        other apps, a difference raises AgentFailed."""
+        if plan.goals:
+            raise _unmeasured(FailureKind.START, "the platform does not run simulations of `cxas`")
+        expected = shapes.content_of(plan.evaluation)
+        names = find_names(live, self._app, json.dumps(expected))
+        expected = move_to_app(expected, self._app, names)
+        name, title = expected.pop("name", ""), plan.evaluation.display_name
+        stored = {
+            raw.get(key): raw
+            for raw in live.listed(self._app, "evaluations")
+            for key in ("name", "displayName")
+        }
+        raw = stored.get(name) or stored.get(title)
+        message, _ = read.parse_message(raw, Kind.EVALUATION, file=name, unknown=[])
+        content = {} if message is None else shapes.content_of(message)
+        old, new = (with_keys(side, _OUTCOME_FIELDS) for side in (content, expected))
+        paths = mask(old, new, Evaluation)
+        if raw is not None and not paths:
+            return str(raw["name"])
+        if not self._options.path:  # the app is not ours
+            reason = f"differs from the file in {words.listed(paths)}" if raw else "is missing"
+            refusal = f"the evaluation {title!r} of the app {reason}: `evalgate ces push` writes it"
+            raise _unmeasured(FailureKind.START, refusal)
+        if raw is None:
+            return str(live.create(self._app, "evaluations", expected)["name"])
+        body = {**new, "name": raw["name"], "etag": raw.get("etag", "")}
+        return str(live.update(body, mask=",".join(paths))["name"])
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
@@ -638,8 +613,8 @@ class CesAgent(Agent):
             if journal is not None:
                 with suppress(OSError, ValueError):
                     try:
-                        journal.delete_all(live_app or self._connect())
-                    except (LiveFailed, AgentFailed) as failed:
+                        journal.delete_all()
+                    except LiveFailed as failed:
                         self._setting.world.log(
                             self._redact(
                                 f"the next run deletes the resources of this one: {failed}"
@@ -659,9 +634,9 @@ class CesAgent(Agent):
 
     def _open_live(self) -> Live:
         live_app = self._connect()
-        folder = Path(self._setting.world.cache) / "ces"
+        folder = Path(self._setting.world.cache) / "ces" / digest_of(live_app.base, 16)
         try:
-            if folder.is_dir() and (count := delete_leftovers(folder, live_app)):
+            if count := delete_leftovers(folder, live_app):
                 self._setting.world.log(
                     f"deleted CES resources of {words.counted(count, 'earlier run')}"
                 )
@@ -674,9 +649,9 @@ class CesAgent(Agent):
             self._import(live_app, folder, resource_id)
         elif self._options.version and not self._options.on_platform:
             # sessions name deployments
-            self._journal = NameJournal(folder)
+            self._journal = NameJournal(folder, live_app)
             self._deployment = f"{self._app}/deployments/{resource_id}"
-            self._journal.add(live_app, self._deployment)
+            self._journal.add(self._deployment)
             body = {
                 "displayName": f"evalgate, temporary: {resource_id}",
                 "appVersion": f"{self._app}/versions/{self._options.version}",
@@ -685,22 +660,15 @@ class CesAgent(Agent):
             live_app.create(self._app, "deployments", body, resource_id=resource_id)
         else:
             live_app.get(self._app)
-        version = self._options.version
-        request = pipe.present(
-            appVersion=f"{self._app}/versions/{version}" if version else None,
-            config={"toolCallBehaviour": "FAKE"} if self._options.tool_fakes else None,
-        )
-        is_ours = bool(self._options.path)
-        self._evaluations = AppEvaluations(self._app, request, is_ours=is_ours)
         return live_app
 
     def _import(self, live: Live, folder: Path, app_id: str) -> None:
         """Create an app from the checkout's export."""
-        self._journal = NameJournal(folder)
+        self._journal = NameJournal(folder, live)
         location = self._options.app.partition("/apps/")[0]
         content = _pack(Path(self._setting.root) / self._options.path)
         self._app = f"{location}/apps/{app_id}"
-        self._journal.add(live, self._app)
+        self._journal.add(self._app)
         body = {
             "appId": app_id,
             "displayName": f"evalgate, temporary: {app_id}",
@@ -708,8 +676,8 @@ class CesAgent(Agent):
         }
         new_app = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
         if new_app.get("name", self._app) != self._app:
-            self._journal.add(live, str(new_app["name"]))
             self._app = str(new_app["name"])
+            self._journal.add(self._app)
 
 
 def _pack(folder: Path) -> str:

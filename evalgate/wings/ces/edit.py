@@ -17,7 +17,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import Json, JsonObject, is_list_of, member, without
+from evalgate.values import Json, JsonObject, canonical_text, is_list_of, member
 from . import compare, shapes
 from .shapes import Handling, Proto
 
@@ -59,15 +59,15 @@ def refusal(*violations: tuple[str, str]) -> Refused:
 
 
 def mask_of(mask: Any, body: Json, shape: type[Proto]) -> list[Path]:
-    """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
+    """The fields that an update names, as keys of protobuf's JSON: those of the body without a
+    mask, and all fields for `*`. Output-only fields and the name are omitted.
 
-    Without a mask, these are the fields of the body. Output-only fields and the name are omitted.
     Raises Refused for a path that leads nowhere."""
     paths = paths_of(mask) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise refusal(("updateMask", "`*` stands alone"))
-        return [(EVERYTHING,)]
+        paths = list(shape.model_fields)
     key_paths = []
     violations = []
     for path in paths:
@@ -96,26 +96,26 @@ def _keys(path: str, shape: type[Proto]) -> Path:
     """The keys of a path; empty if it is read-only. Raises ValueError."""
     keys: list[str | int] = []
     here: type[Proto] | None = shape
-    steps = path.split(".")
-    is_output = False
-    for number, step in enumerate(steps):
+    is_output = is_list = False
+    last_step = ""
+    for step in path.split("."):
+        if is_list:
+            reason = "is a list: it is replaced whole and can only come last"
+            raise ValueError(f"`{last_step}` {reason}")
         if here is None:
-            raise ValueError(f"`{steps[number - 1]}` has no fields")
+            raise ValueError(f"`{last_step}` has no fields")
         fields = shapes.fields_of(here)
         field = fields.get(step)
         if field is None:
             hint = words.suggest(
                 step[:100],
-                [fields[name].key for name in here.model_fields],
+                [field.key for field in fields.values()],
                 prefix="; ",
             )
             raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= field.handling is Handling.OUTPUT
-        is_last = number == len(steps) - 1
-        if field.is_list and not is_last:
-            raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
         keys.append(field.key)
-        here = field.message
+        last_step, here, is_list = step, field.message, field.is_list
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
@@ -124,9 +124,6 @@ def with_fields(stored: Json, body: Json, mask: Sequence[Path], shape: type[Prot
 
     A masked field is replaced whole, and cleared if the body lacks it. A field of a group removes
     the other fields of the group."""
-    if list(mask) == [(EVERYTHING,)]:
-        identity = {"name": stored["name"]} if "name" in stored else {}
-        return {**identity, **without(body, ("name",))}
     resource: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
@@ -203,7 +200,7 @@ def _json_tree(text: str) -> _Node:
 def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
-    if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
+    if "&" in text and any(
         getattr(event, "anchor", None) for event in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
@@ -244,7 +241,7 @@ class _FileEditor:
 
     def change(self, node: _Node, old: Any, new: Any) -> None:
         """Note the edits that turn the value at the node into `new`."""
-        if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
+        if canonical_text(old) == canonical_text(new):
             return
         is_same_kind = type(old) is type(new) and type(new).__name__ == node.kind
         if is_same_kind and new and node.members:
@@ -296,8 +293,8 @@ class _FileEditor:
             last = node.members[behind - 1][1]
             start = self._text.rfind("\n", 0, first.at) + 1
             if node.is_block and not self._text[start : first.at].strip():
-                end = self._text.find("\n", last.end)
-                self.edits.append((start, len(self._text) if end < 0 else end + 1, ""))
+                end = f"{self._text}\n".index("\n", last.end)
+                self.edits.append((start, end + 1, ""))
             # in block YAML `- key: value`: the next member moves up to the dash
             elif behind < count:
                 self.edits.append((first.at, node.members[behind][1].at, ""))
@@ -323,8 +320,7 @@ class _FileEditor:
             if position < 0:
                 text = f"{text}\n{indent}"
             else:
-                line_end = self._text.find("\n", at)
-                at = len(self._text) if line_end < 0 else line_end
+                at = f"{self._text}\n".index("\n", at)
                 text = f"\n{indent}{text}"
         else:
             between = f",\n{indent}" if is_on_line else ", "
@@ -337,9 +333,8 @@ class _FileEditor:
         self.edits.append((at, at, text))
 
     def _value(self, value: Any, node: _Node) -> str:
-        line = self._text.rfind("\n", 0, node.at) + 1
-        indent = re.match(r"[ \t]*", self._text[line:])
-        lead = indent[0] if indent else ""
+        line = self._text[self._text.rfind("\n", 0, node.at) + 1 :]
+        lead = line.removesuffix(line.lstrip(" \t"))
         if not self._is_json and isinstance(value, str):
             scalar: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
             return scalar if "\n" not in scalar else json.dumps(value, ensure_ascii=False)

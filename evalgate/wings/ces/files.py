@@ -37,7 +37,6 @@ from .read import (
     AppEvaluation,
     Kind,
     Library,
-    Reading,
     Resource,
 )
 from .resources import ID, Resources
@@ -92,13 +91,11 @@ def library(path: Path) -> Library:
         paths = sorted(
             file for file in path.rglob("*") if file.name.endswith(read.ENDINGS) and file.is_file()
         )
-    texts: dict[str, str] = {}
+    texts: dict[str, str | Problem] = {}
     for file_path in paths:
         file = str(file_path)
         text = plain.decode(walk.read_user_file(file_path, label=file), file=file)
-        if isinstance(text, Problem):
-            raise ConfigError.collected([text])
-        if file_path == path or read.kind_of(text, file=file):
+        if file_path == path or isinstance(text, Problem) or read.kind_of(text, file=file):
             texts[file] = text
     ces_library = read.library(texts)
     if errors_in(ces_library.problems):
@@ -125,11 +122,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
 
 
 def _compared(library: Library) -> Iterator[Version]:
-    """The settings of each app with its personas as one resource, then the resources of files."""
-    for file, reading in library.readings.items():
-        if reading.app is not None:
-            content = shapes.content_of(reading.app)
-            yield Version(kind=Kind.APP, title=read.stem(file), content=content)
+    """The resources of files, and the settings of each app with its personas as one resource."""
     for resource in library.of(*Kind):
         if resource.kind is not Kind.PERSONA or not resource.path:
             yield Version(
@@ -299,12 +292,8 @@ class AppFiles:
             }
             app = self._live.get(self.app)
             # the names for display names, which an export has instead of names
-            for kind, of_kind in app_versions.items():
-                self._names |= {
-                    (COLLECTION_OF[kind], version.title): version.name for version in of_kind
-                }
             used_text = json.dumps([resource.content for resource in self._library.of(*WRITABLE)])
-            self._names |= live.find_names(self._live, self.app, used_text)
+            self._names = live.find_names(self._live, self.app, used_text)
         joined_pairs = [
             pair
             for kind in WRITABLE
@@ -327,26 +316,22 @@ class AppFiles:
 
     def _of_app(self, raw: Json) -> list[tuple[Version, Version]]:
         """The app's settings and those of app.json."""
-        readings = {
-            file: reading
-            for file, reading in self._library.readings.items()
-            if reading.kind is Kind.APP
-        }
-        if len(readings) > 1:
+        resources = self._library.of(Kind.APP)
+        if len(resources) > 1:
             raise ConfigError(
-                f"more than one app: {words.listed(readings)}",
+                f"more than one app: {words.listed([resource.file for resource in resources])}",
                 hint="Name the folder of the one that is meant.",
             )
         in_app = _read({**raw, "name": self.app}, Kind.APP)
-        file, reading = next(iter(readings.items()), ("", Reading(kind=Kind.APP, raw={})))
-        settings = shapes.content_of(reading.app) if reading.app else {}
-        in_file = Version(
-            kind=Kind.APP,
-            title=in_app.title,
-            content=live.move_to_app(settings, self.app, self._names) or None,
-            etag=str(reading.raw.get("etag", "")),
-            file=file,
-        )
+        in_file = Version(kind=Kind.APP, title=in_app.title)
+        for resource in resources:
+            in_file = Version(
+                kind=Kind.APP,
+                title=in_app.title,
+                content=live.move_to_app(resource.content, self.app, self._names) or None,
+                etag=str(self._library.readings[resource.file].raw.get("etag", "")),
+                file=resource.file,
+            )
         return [(in_app, in_file)] if in_app.content or in_file.content else []
 
     # --- writing ---------------------------------------------------------------------------------
@@ -367,7 +352,7 @@ class AppFiles:
         conflicts: list[str] = []
         for key in dict.fromkeys((*content, *app_content)):
             file_value, app_value, base_value = (
-                {key: side[key]} if key in side else {} for side in (content, app_content, base)
+                only(side, (key,)) for side in (content, app_content, base)
             )
             if app_value in (file_value, base_value):
                 continue
@@ -449,8 +434,7 @@ class AppFiles:
                 "FAILED_PRECONDITION",
                 f"{words.listed(lost_fields)}, which evalgate does not know, would be lost",
             )
-        tops = {path.partition(".")[0] for path in paths}
-        body = only(content, tops)
+        body = only(content, {path.partition(".")[0] for path in paths})
         return self._live.update({**body, "name": in_app.name, "etag": etag}, mask=",".join(paths))
 
     def _edit_file(self, in_file: Version, new: Json, *, is_renamed: bool = False) -> None:
@@ -482,8 +466,7 @@ def _read(raw: Json, kind: Kind) -> Version:
     name = str(raw.get("name", ""))
     unknown: list[str] = []
     # the other fields of an app are not ours
-    fields = raw if kind is not Kind.APP else shapes.fields_of(AppEvaluation)
-    content = only(raw, fields)
+    content = only(raw, shapes.fields_of(AppEvaluation)) if kind is Kind.APP else raw
     message, problems = read.parse_message(content, kind, file=name, unknown=unknown)
     if message is None:
         raise ConfigError.collected(problems)
@@ -526,14 +509,21 @@ def _app_name(library: Library) -> str:
     raise ConfigError(message, hint=_APP_HINT)
 
 
-_REFUSALS = (
-    "ABORTED",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "FAILED_PRECONDITION",
-    "PERMISSION_DENIED",
-)
+_REFUSALS = {
+    **dict.fromkeys(
+        (
+            "INVALID_ARGUMENT",
+            "NOT_FOUND",
+            "ALREADY_EXISTS",
+            "FAILED_PRECONDITION",
+            "PERMISSION_DENIED",
+        ),
+        "",
+    ),
+    "ABORTED": "; it was changed in the app since it was pulled: `evalgate ces drift` shows how, `pull` "
+    "takes it over, `push --overwrite` writes over it",
+}
+"""The codes of refusals of one resource, with what there is to add to their messages."""
 
 
 @contextlib.contextmanager
@@ -543,14 +533,8 @@ def _errors_explained() -> Iterator[None]:
     try:
         yield
     except LiveFailed as failed:
-        if failed.code == "ABORTED":
-            message = (
-                f"{failed}; it was changed in the app since it was pulled: `evalgate ces drift` shows how, `pull` "
-                "takes it over, `push --overwrite` writes over it"
-            )
-            raise Refused("ABORTED", message) from failed
         if failed.code in _REFUSALS:
-            raise Refused(failed.code, str(failed)) from failed
+            raise Refused(failed.code, f"{failed}{_REFUSALS[failed.code]}") from failed
         hint = "GOOGLE_APPLICATION_CREDENTIALS names a file of credentials; or `gcloud auth application-default login`."
         is_credentials = failed.code == "UNAUTHENTICATED"
         raise UnavailableError(

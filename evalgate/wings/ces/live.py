@@ -166,7 +166,9 @@ class Live:
         url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (
             f"?{urlencode(query)}" if query else ""
         )
-        for number in range(1, tries + 1):
+        number = 0
+        while True:
+            number += 1
             try:
                 return self._ask(method, url, body, timeout_s)
             except LiveFailed as failed:
@@ -178,7 +180,6 @@ class Live:
                 if pause_s is None:
                     pause_s = FIRST_PAUSE_S * 2 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
             time.sleep(min(pause_s, LONGEST_PAUSE_S))
-        raise AssertionError(tries)
 
     def _ask(self, method: str, url: str, body: Json | None, timeout_s: float) -> JsonObject:
         try:

@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from posixpath import basename
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ from evalgate.model import (
     ToolResponse as ActualResponse,
     json_match,
 )
-from evalgate.model.json_match import Matcher
+from evalgate.system import patterns
 from evalgate.values import Json, JsonObject, Sentence, Wording, frozen_dataclass
 from . import compare, read, shapes
 from .cxas import TRANSFER
@@ -179,7 +180,8 @@ class Plan(Proto):
         the default."""
         golden = self._golden_thresholds
         levels = (
-            *(override, golden.turn_level_metrics_thresholds),
+            override,
+            golden.turn_level_metrics_thresholds,
             golden.expectation_level_metrics_thresholds,
         )
         thresholds = (getattr(level, field, None) for level in levels)
@@ -197,10 +199,9 @@ class Plan(Proto):
         return self._threshold("overall_tool_invocation_correctness_threshold", override, 1.0)
 
     def expected_call(
-        self, expected: GoldenExpectation | ScenarioExpectation, *, turn: int = -1, step: int = -1
+        self, expected: GoldenExpectation | ScenarioExpectation
     ) -> ExpectedCall | None:
-        """The call of an expectation; None if it expects no call. `turn`, `step`: as in
-        JudgeQuestion."""
+        """The call of an expectation; None if it expects no call."""
         override = None
         comparison = BY_MEANING
         if isinstance(expected, GoldenExpectation):
@@ -213,7 +214,7 @@ class Plan(Proto):
         if call is None:
             return None
         least = self._threshold("tool_invocation_parameter_correctness_threshold", override, 1.0)
-        return ExpectedCall(call=call, least=least, comparison=comparison, turn=turn, step=step)
+        return ExpectedCall(call=call, least=least, comparison=comparison)
 
     @property
     def are_more_calls_allowed(self) -> bool:
@@ -240,14 +241,13 @@ class Plan(Proto):
             behaviors += [getattr(level, name) for name in names if level]
         return next(filter(None, behaviors), None) is HallucinationMetricBehavior.ENABLED
 
-    def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
-        """True if a metric is enabled, by the evaluation, the app, or the default. `of`: the
-        metric's name in its switch, if that differs."""
+    def is_on(self, group: str, metric: str) -> bool:
+        """True if a metric is enabled, by the evaluation, the app, or the default."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
             group_config = getattr(config, f"{group}_metrics_config", None)
-            metric_config = getattr(group_config, f"{name}_metrics_config", None)
-            if metric_config is not None:
-                return bool(getattr(metric_config, f"enable_{of or name}_metrics"))
+            switch = getattr(group_config, f"{metric}_metrics_config", None)
+            if switch is not None:
+                return bool(switch.json())  # its only field, unless that is false
         return True
 
     def judges_answer(self, expected: GoldenExpectation) -> bool:
@@ -256,27 +256,21 @@ class Plan(Proto):
         is_on = (
             override.enable_semantic_similarity_metrics
             if override
-            else self._is_on("golden", "semantic_similarity")
+            else self.is_on("golden", "semantic_similarity")
         )
         has_words = bool(text_of(expected.agent_response))
         return is_on and has_words and expected.comparison_type not in LITERAL
 
-    def compares_tools(self, *, of_step: bool) -> bool:
-        """True if tool calls count: each of them (`of_step`), or a turn's calls together."""
-        return self._is_on(
-            "golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness"
-        )
-
     @property
     def judges_goal(self) -> bool:
         """True if the goal of the simulated user counts."""
-        is_on = self._is_on("scenario", "user_goal_met")
+        is_on = self.is_on("scenario", "user_goal_met")
         return is_on and not self.goals and self.goal is not UserGoalBehavior.USER_GOAL_IGNORED
 
     @property
     def compares_scenario(self) -> bool:
         """True if the expectations of a scenario count."""
-        return self._is_on("scenario", "expectations_met")
+        return self.is_on("scenario", "expectations_met")
 
     @property
     def goal(self) -> UserGoalBehavior:
@@ -464,7 +458,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
         return str(original) in str(actual)
     if match == "regexp":
         try:
-            return json_match.holds(Matcher(regex=str(original)), str(actual), original)
+            return any(patterns.search(str(original), [str(actual)]))
         except ValueError:  # not a regular expression: `validate` warns of it
             return False
     if compare.same(original, actual):
@@ -474,14 +468,12 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
 
 @frozen_dataclass
 class ExpectedCall:
-    """A call that an evaluation expects. `least`: the share of its parameters that have to match;
-    `turn`, `step`: as in JudgeQuestion."""
+    """A call that an evaluation expects. `least`: the share of its parameters that have to
+    match."""
 
     call: ToolCall
     least: float
     comparison: ComparisonType
-    turn: int
-    step: int
 
     @property
     def may_need_judge(self) -> bool:
@@ -509,24 +501,27 @@ class ExpectedCall:
         met_count = len(matches) - matches.count(False)
         return met_count, (met_count / len(matches) if matches else 1.0), matches.count(True)
 
-    def result(self, call: ActualCall, judge: Judge) -> ToolInvocationResult:
+    def result(
+        self, call: ActualCall, judge: Judge, *, turn: int = -1, step: int
+    ) -> ToolInvocationResult:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
-        on one."""
+        on one. `turn`, `step`: as in JudgeQuestion."""
         args = call.arguments
-        scores: dict[str, int | None] = {**self.matches(args)}
-        is_judged = self.is_judged(args)
-        for name in [name for name in scores if is_judged and scores[name] is None]:
-            question = JudgeQuestion(
-                kind=QuestionKind.ARGUMENT,
-                turn=self.turn,
-                step=self.step,
-                argument=name,
-                expected=self._text(name),
-                actual=str(args.get(name)),
-            )
-            scores[name] = judge(question).score
-        if is_judged and None in scores.values():
-            return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
+        matches = self.matches(args)
+        scores: dict[str, int | None] = {**matches}
+        if self.is_judged(args):
+            for name in (name for name, match in matches.items() if match is None):
+                question = JudgeQuestion(
+                    kind=QuestionKind.ARGUMENT,
+                    turn=turn,
+                    step=step,
+                    argument=name,
+                    expected=self._text(name),
+                    actual=str(args.get(name)),
+                )
+                scores[name] = judge(question).score
+            if None in scores.values():
+                return ToolInvocationResult(explanation=str(Sentence("ces_argument_unjudged")))
         score = sum(map(bool, scores.values())) / len(scores) if scores else 1.0
         differences = "; ".join(
             _difference(name, self._text(name), args)
@@ -548,32 +543,32 @@ def _paired(
     plan: Plan,
     expectations: Mapping[int, GoldenExpectation | ScenarioExpectation],
     calls: Sequence[ActualCall],
-    *,
-    turn: int = -1,
 ) -> dict[int, tuple[ExpectedCall, ActualCall | None]]:
     """The expected calls, each with the actual call for it, by step. The most similar calls are
     paired first, and no call twice."""
     expected_calls = {
         step: call
         for step, expectation in expectations.items()
-        if (call := plan.expected_call(expectation, turn=turn, step=step))
+        if (call := plan.expected_call(expectation))
     }
     pairs = sorted(
         (
-            (*expected.match_counts(actual.args), -place, -number, expected.step)
-            for place, expected in enumerate(expected_calls.values())
+            (expected.match_counts(actual.args), step, number)
+            for step, expected in expected_calls.items()
             for number, actual in enumerate(calls)
             if actual.name in names_of(expected.call)
         ),
+        key=itemgetter(0),
         reverse=True,
     )
-    calls_by_step: dict[int, ActualCall] = {}
-    used_numbers: set[int] = set()
-    for *_, number, step in pairs:
-        if step not in calls_by_step and number not in used_numbers:
-            calls_by_step[step] = calls[-number]
-            used_numbers.add(number)
-    return {step: (call, calls_by_step.get(step)) for step, call in expected_calls.items()}
+    numbers: dict[int, int] = {}
+    for _, step, number in pairs:
+        if step not in numbers and number not in numbers.values():
+            numbers[step] = number
+    return {
+        step: (expected, calls[numbers[step]] if step in numbers else None)
+        for step, expected in expected_calls.items()
+    }
 
 
 def _in_order(expected: Sequence[Collection[str]], actual: Sequence[str]) -> float:
@@ -615,7 +610,7 @@ class _Turn:
         self._number = number
         self._expectations = expectations_of(turn)
         self._calls = calls_of(invocation)
-        self._pairs = _paired(plan, self._expectations, self._calls, turn=number)
+        self._pairs = _paired(plan, self._expectations, self._calls)
         self._messages = messages_of(invocation)
         self._answers = [
             step
@@ -685,7 +680,7 @@ class _Turn:
     def _tool_scores(self) -> tuple[OverallToolInvocationResult | None, float | None]:
         """The share of expected tools that were called, and the share of those in order; None if
         that does not count."""
-        if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
+        if not self._plan.is_on("golden", "tool_correctness") or self._actual.events is None:
             return None, None
         pairs = [
             pair
@@ -713,14 +708,15 @@ class _Turn:
             return self._of_answer(step, expected)
         if expected.updated_variables is not None:
             return _of_variables(expected.updated_variables, state)
-        if expected.agent_transfer is None and not self._plan.compares_tools(of_step=True):
+        is_on = self._plan.is_on("golden", "step_tool_correctness")
+        if expected.agent_transfer is None and not is_on:
             return SKIPPED
         if self._actual.events is None:
             return _explained(UNKNOWN, Sentence("ces_steps_unrecorded"))
         if expected.agent_transfer is not None:
             return self._of_transfer(expected.agent_transfer)
         if expected.tool_call is not None:
-            return self._of_call(*self._pairs[step])
+            return self._of_call(step)
         if expected.tool_response is not None:
             return self._of_response(expected.tool_response)
         return _explained(
@@ -744,24 +740,24 @@ class _Turn:
             fields["outcome"] = outcome_of(passed=passed)
         elif self._plan.judges_answer(expected):
             similar = range(self._plan.similarity(self._turn), len(SIMILARITY_LABELS))
-            verdict = Verdict(score=0, explanation=str(Sentence("ces_silent")))
-            if messages:
-                question = JudgeQuestion(
-                    kind=QuestionKind.ANSWER,
-                    turn=self._number,
-                    step=step,
-                    expected=text,
-                    actual="\n".join(messages),
-                    passes=frozenset(similar),
-                )
-                verdict = self._judge(question)
+            question = JudgeQuestion(
+                kind=QuestionKind.ANSWER,
+                turn=self._number,
+                step=step,
+                expected=text,
+                actual="\n".join(messages),
+                passes=frozenset(similar),
+            )
+            silent = Verdict(score=0, explanation=str(Sentence("ces_silent")))
+            verdict = self._judge(question) if messages else silent
             fields["outcome"] = outcome = verdict.outcome(similar)
             fields["semantic_similarity_result"] = SemanticSimilarityResult(
                 **verdict.fields(SIMILARITY_LABELS), outcome=outcome
             )
         return fields
 
-    def _of_call(self, expected_call: ExpectedCall, call: ActualCall | None) -> JsonObject:
+    def _of_call(self, step: int) -> JsonObject:
+        expected_call, call = self._pairs[step]
         fields: JsonObject = {}
         if call is None:
             result = ToolInvocationResult(
@@ -770,7 +766,7 @@ class _Turn:
                 explanation=str(Sentence("ces_not_called")),
             )
         else:
-            result = expected_call.result(call, self._judge)
+            result = expected_call.result(call, self._judge, turn=self._number, step=step)
             fields["observed_tool_call"] = as_observed(call, self._plan.app, expected_call.call)
         return {"outcome": result.outcome, "tool_invocation_result": result, **fields}
 
@@ -950,7 +946,7 @@ def _scenario_result(
         rubric_outcomes=tuple(
             ScenarioRubricOutcome(
                 rubric=text,
-                score=None if verdict.score is None else float(verdict.score),
+                score=verdict.score,
                 score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
@@ -997,7 +993,7 @@ def _scenario_outcomes(
         elif call is not None:
             template = expected_call.call
             answer = responses.get(call.id)
-            fields["outcome"] = expected_call.result(call, judge).outcome
+            fields["outcome"] = expected_call.result(call, judge, step=step).outcome
             fields["observed_tool_call"] = ObservedToolCall(
                 tool_call=as_observed(call, plan.app, template),
                 tool_response=None if answer is None else observed_response(answer, template),

@@ -10,6 +10,7 @@ import enum
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from posixpath import basename, dirname
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from evalgate.model.shapes import MOST_LEVELS, to_snake
 from evalgate.system import patterns
 from evalgate.text import words
 from evalgate.values import JsonObject, elements, frozen_dataclass, grouped, member, only
+from evalgate.worker.pipe import present
 from . import cxas, shapes
 from .cxas import Conversation, Conversations, Simulation, Simulations, ToolTests
 from .shapes import (
@@ -38,7 +40,6 @@ from .shapes import (
     EvaluationSettings,
     GoldenTurn,
     Proto,
-    ProtoField,
     Scenario,
     ToolCall,
 )
@@ -113,6 +114,9 @@ COLLECTIONS = {
 
 COLLECTION_OF = {kind: name for name, kind in COLLECTIONS.items()}
 
+FOLDERS = frozenset({*COLLECTIONS, "evals"})
+"""The folders of evaluations, and of what belongs to them, in that of an app."""
+
 
 @frozen_dataclass
 class Resource:
@@ -147,22 +151,20 @@ class Resource:
     def title(self) -> str:
         """Its name for people."""
         names = (getattr(self.message, attribute, "") for attribute in ("display_name", "name"))
-        return next((name for name in names if name), "") or stem(self.file)
+        return next(filter(None, names), stem(self.file))
 
 
 @frozen_dataclass
 class Reading:
     """The content of a file. `raw`: its whole content as in the file, None if it cannot be read.
 
-    A resource with an error is not in `resources`, and an app's settings with an error are not in
-    `app`. `prompts`: those of files for `cxas`, which stand in the place of CES's names, by the
-    last part of the names."""
+    A resource with an error is not in `resources`. `prompts`: those of files for `cxas`, which
+    stand in the place of CES's names, by the last part of the names."""
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
     raw: Any = None
-    app: AppEvaluation | None = None
     prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -237,20 +239,21 @@ def kind_by_folder(file: str) -> Kind | None:
     """The kind of a file by its place in an export's layout."""
     if not file.endswith(ENDINGS):
         return None
-    parts = file.split("/")
-    if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
+    folders = file.split("/")[-3:-1]
+    if folders == ["evaluations", stem(file)]:
         return Kind.EVALUATION
-    folders = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(
-        parts[-3:-1]
-    )
-    return COLLECTIONS[folders.pop()] if folders else None
+    marks = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & {*folders}
+    return COLLECTIONS[marks.pop()] if marks else None
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
-    """Read a file; `file`: its name relative to the repository; `kind`: its kind if known."""
+def parse(text: str | Problem, *, file: str, kind: Kind | None = None) -> Reading:
+    """Read a file, or note the problem that prevents it; `file`: its name relative to the
+    repository; `kind`: its kind if known."""
+    if isinstance(text, Problem):
+        return Reading(kind=kind or kind_by_folder(file) or Kind.EVALUATION, problems=(text,))
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     spot = Spot(problems)
@@ -265,9 +268,8 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if spot.is_broken:
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(problems)
-    app = None
     if kind is Kind.APP:
-        app = reader.app(raw)
+        reader.app(raw)
     elif kind in CXAS:
         reader.of_cxas(raw, kind)
     else:
@@ -277,7 +279,6 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
         resources=tuple(reader.resources),
         problems=problems.all(),
         raw=raw,
-        app=app,
         prompts=reader.prompts,
     )
 
@@ -332,8 +333,9 @@ class _Reader:
             return None
         return self._add(kind, path, message)
 
-    def app(self, raw: JsonObject) -> AppEvaluation | None:
-        """Read an app's settings for its evaluations; its other fields are not ours."""
+    def app(self, raw: JsonObject) -> None:
+        """Read an app's settings for its evaluations, and each of its personas; its other fields
+        are not ours."""
         fields = shapes.fields_of(AppEvaluation)
         for key in raw:
             if not isinstance(key, str) or key in fields:
@@ -342,10 +344,11 @@ class _Reader:
                 message = f"`{key}` is not read"
                 spot = Spot(self._problems, (key,))
                 spot.warning("unknown-key", message, f"did you mean `{near}`?")
-        app: AppEvaluation | None = self.message(AppEvaluation, only(raw, fields), ())
-        for number, persona in enumerate(app.evaluation_personas if app else ()):
-            self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
-        return app
+        app = self.message(AppEvaluation, only(raw, fields), ())
+        if app is not None:
+            self._add(Kind.APP, (), app)
+            for number, persona in enumerate(app.evaluation_personas):
+                self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
 
     def of_cxas(self, raw: JsonObject, kind: Kind) -> None:
         """Read a file for `cxas`: one list, under the key that is required."""
@@ -388,25 +391,22 @@ class _Reader:
         spellings = ("evaluationExpectations", "evaluation_expectations")
         for key, listed in itertools.product(("golden", "scenario"), spellings):
             names = []
-            for number, expectation in enumerate(elements(member(raw, key), listed)):
+            expectations = elements(member(raw, key), listed)
+            for number, expectation in enumerate(expectations):
                 if not isinstance(expectation, dict):
                     names.append(expectation)
                 elif resource := self.resource(
                     expectation, (*path, key, listed, number), Kind.EXPECTATION
                 ):
                     names.append(resource.name or resource.title)
-            if elements(member(raw, key), listed):
+            if expectations:
                 raw = {**raw, key: {**raw[key], listed: names}}
         return raw
 
     def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
-        """The message at `path`; None if it is absent, or has an error, which is reported."""
-        if raw is None:
-            return None
+        """The message at `path`; None if it has an error, which is reported."""
         spot = Spot(self._problems, path)
-        cleaned = self._clean(shape, raw, spot, 0)
-        if spot.is_broken and cleaned is None:
-            return None
+        cleaned = self._clean(spot, 0, shape, raw)
         try:
             message = shape.model_validate(cleaned)
         except ValidationError as error:
@@ -414,9 +414,12 @@ class _Reader:
             return None
         return None if spot.is_broken else message
 
-    def _clean(self, shape: type[Proto], raw: Any, spot: Spot, depth: int) -> Any:
+    def _clean(
+        self, spot: Spot, depth: int, shape: type[Proto], raw: Any, *steps: str | int
+    ) -> Any:
         """The keys of a message in one spelling, without nulls, which mean absent; reports problems
-        with its keys."""
+        with its keys. `steps`: its place below the spot."""
+        spot = spot.at(*steps)
         if not isinstance(raw, dict):
             return raw
         if depth > MOST_LEVELS:
@@ -427,7 +430,7 @@ class _Reader:
         content = JsonObject()
         spelled = dict[str, str]()
         for key, value in raw.items():
-            field = fields.get(key) if isinstance(key, str) else None
+            field = fields.get(key)
             if field is None and self._unknown is not None:
                 self._unknown.append(json_source.path_text(spot.at(key).path))
             elif field is None:
@@ -437,25 +440,10 @@ class _Reader:
                 spot.at(key).error("duplicate-key", message, "Delete one.")
             elif value is not None:
                 spelled[field.key] = key
-                content[field.key] = self._clean_value(field, value, spot.at(key), depth)
+                clean = partial(self._clean, spot.at(key), depth + 1)
+                content[field.key] = field.mapped(value, clean)
         self._check_required(shape, content, spot)
         return content
-
-    def _clean_value(self, field: ProtoField, value: Any, spot: Spot, depth: int) -> Any:
-        inner = field.message
-        if inner is None:
-            return value
-        if isinstance(value, list):
-            return [
-                self._clean(inner, element, spot.at(number), depth + 1)
-                for number, element in enumerate(value)
-            ]
-        if field.is_map and isinstance(value, dict):
-            return {
-                key: self._clean(inner, element, spot.at(key), depth + 1)
-                for key, element in value.items()
-            }
-        return self._clean(inner, value, spot, depth + 1)
 
     def _check_required(self, shape: type[Proto], content: JsonObject, spot: Spot) -> None:
         """Required fields and oneofs of a message."""
@@ -483,18 +471,18 @@ def _unknown_key(shape: type[Proto], raw: dict[Any, Any], key: Any, spot: Spot) 
         spot.error("wrong-type", f"expected text as a key, found {described(key)}")
         return
     fields = shapes.fields_of(shape)
-    used = {fields.get(spelling) for spelling in raw if isinstance(spelling, str)}
-    free = [fields[name].key for name in shape.model_fields if fields[name] not in used]
+    used = set(map(fields.get, raw))
+    free = [field.key for field in fields.values() if field not in used]
     spot.at(key).unknown_key(shape.__name__, near=words.nearest(key[:100], free), is_error=True)
 
 
 def _tell(error: ValidationError, raw: Any, spot: Spot) -> None:
-    """The problem that pydantic reports, unless it is about keys."""
+    """The problems that pydantic reports; those of keys are known before."""
     reported_paths: set[Path] = set()
     for finding in error.errors(include_url=False):
         location, _ = json_source.fault_path(finding["loc"], raw)
         kind = finding["type"]
-        if location in reported_paths or kind == "extra_forbidden":
+        if location in reported_paths:
             continue
         reported_paths.add(location)
         context = finding.get("ctx") or {}
@@ -608,8 +596,9 @@ class Library:
         return {match[0] for match in matches if match}
 
 
-def library(texts: Mapping[str, str]) -> Library:
-    """Read files by name and check the references between them."""
+def library(texts: Mapping[str, str | Problem]) -> Library:
+    """Read files by name, or note the problems that prevent it, and check the references between
+    them."""
     return with_problems({file: parse(text, file=file) for file, text in sorted(texts.items())})
 
 
@@ -637,11 +626,8 @@ def with_problems(readings: Mapping[str, Reading]) -> Library:
 def app_folder(file: str) -> str:
     """The folder of the app of a file: the one above `evaluations` and its siblings; otherwise the
     file's own."""
-    parts = dirname(file).split("/")
-    index = next(
-        (number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts)
-    )
-    return "/".join(parts[:index])
+    folders = itertools.takewhile(lambda folder: folder not in FOLDERS, dirname(file).split("/"))
+    return "/".join(folders)
 
 
 def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
@@ -652,12 +638,10 @@ def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
         within, title = (
             ("", "displayName") if resource.kind in RESOURCES else (resource.file, "name")
         )
-        for key, value in ((title, resource.title), ("name", resource.name)):
-            first_resource = (
-                resources_by_name.setdefault((resource.kind, within, key, value), resource)
-                if value
-                else resource
-            )
+        names = {title: resource.title, **present(name=resource.name)}
+        for key, value in names.items():
+            name = (resource.kind, within, key, value)
+            first_resource = resources_by_name.setdefault(name, resource)
             # two evaluations may contain the same expectation
             if first_resource is not resource and (
                 within or first_resource.message != resource.message or not resource.path

@@ -5,27 +5,27 @@ Only the changed values of a file differ."""
 
 from __future__ import annotations
 
-import json
+import functools
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from posixpath import basename
-from typing import Any, TypeAlias
+from posixpath import basename, join
+from typing import Any
 
 import filelock
 import platformdirs
 
 from evalgate.config import load
 from evalgate.discovery.walk import Tree
-from evalgate.errors import EvalgateError, Problem, errors_in
+from evalgate.errors import EvalgateError, errors_in
 from evalgate.formats import rewrite
 from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, digest_of, frozen_dataclass, json_text
+from evalgate.values import Json, JsonObject, canonical_text, digest_of, frozen_dataclass, json_text
 from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
@@ -34,14 +34,12 @@ from .read import (
     WRITABLE,
     Kind,
     Library,
-    Reading,
     Resource,
 )
 from .shapes import Proto
 
 LOCK_SECONDS = 30.0
 ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
-Texts: TypeAlias = dict[str, tuple[str, str | None]]
 RUNS = f"{kept.FOLDER}/ces"
 """The folder of the results of runs that were started here."""
 
@@ -77,7 +75,7 @@ class Resources:
         digest = digest_of(str(self.root), 16)
         folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        self._readings: dict[str, tuple[str, Reading]] = {}
+        self._parse = functools.lru_cache(maxsize=4096)(read.parse)
         self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
 
     def name_of(self, resource: Resource) -> str:
@@ -107,16 +105,14 @@ class Resources:
             is_local = self._app == shapes.LOCAL_APP and len(apps) == 1
             parent = parent or (apps.pop() if is_local else self._app)
             name = content["name"] = self._prefix(library, kind, parent) + resource_id
-            if any(
-                self.name_of(resource) == name or resource.id == resource_id
-                for resource in library.of(kind)
-            ):
+            if any(resource.id == resource_id for resource in library.of(kind)):
                 raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
             self._checked(content, kind, library, besides=None)
             file = self.new_file(library, kind, title)
             text = json_text(content)
+            view = self.view(_parsed(text, file, kind, content))
             self.save(file, text)
-        return Done(resource=self.view(_parsed(text, file, kind)))
+        return Done(resource=view)
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only report the change."""
@@ -129,14 +125,8 @@ class Resources:
         paths = edit.mask_of(mask, body, shape)
         with self.lock():
             library = self.library()
-            resource = self._find(library, kind, body["name"])
+            resource = self._find_own(library, kind, body["name"], body.get("etag"))
             old = resource.content
-            check_etag(body.get("etag"), old, "resource")
-            if resource.path:
-                raise Refused(
-                    "FAILED_PRECONDITION",
-                    f"it is written out in {resource.file}: edit that evaluation",
-                )
             new = edit.with_fields(old, content, paths, shape)
             new = shapes.content_of(self._checked(new, kind, library, besides=resource))
             changes = tuple(compare.changes(old, new))
@@ -144,19 +134,11 @@ class Resources:
             file = resource.file
             text = old_text = self.source(file).text
             if changes:
-                is_json = file.endswith(".json")
-                text = edit.edited(old_text, old, new, is_json=is_json, path=resource.path)
-                reading = read.parse(text, file=file, kind=resource.kind)
-                at_path = [other for other in reading.resources if other.path == resource.path]
-                if [other.content for other in at_path] != [new]:
-                    raise Refused(
-                        "FAILED_PRECONDITION",
-                        f"{file} cannot be changed in place: edit it by hand",
-                    )
-            change = self._change(resource, {resource.file: (old_text, text)}, relaxations)
+                text = edit.edited(old_text, old, new, is_json=file.endswith(".json"))
+            view = self.view(_parsed(text, file, kind, new))
+            change = self._change(resource, old_text, text, relaxations)
             if not preview:
                 self.make(change)
-        view = self.view(_parsed(text, resource.file, kind))
         return Done(resource=view, changes=changes, relaxations=relaxations, diff=change.diff)
 
     def delete(self, kind: Kind, name: str, *, etag: str = "") -> Done:
@@ -164,12 +146,7 @@ class Resources:
         self.require_writable()
         with self.lock():
             library = self.library()
-            resource = self._find(library, kind, name)
-            check_etag(etag, resource.content, "resource")
-            if resource.path:
-                raise Refused(
-                    "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
-                )
+            resource = self._find_own(library, kind, name, etag)
             users = [
                 user
                 for user in library.of(Kind.DATASET, Kind.EVALUATION)
@@ -182,8 +159,8 @@ class Resources:
                     f"{user_names} refers to it: remove the reference there first",
                 )
             relaxations = (compare.removed(kind),) if kind in WRITABLE else ()
-            texts: Texts = {resource.file: (self.source(resource.file).text, None)}
-            self.make(self._change(resource, texts, relaxations))
+            text = self.source(resource.file).text
+            self.make(self._change(resource, text, None, relaxations))
         return Done(resource=None, relaxations=relaxations)
 
     def make(self, change: WaitingChange) -> None:
@@ -218,29 +195,20 @@ class Resources:
         for kind in (Kind.RESULT, Kind.RUN):
             paths = sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json"))
             kinds |= {path.relative_to(self.root).as_posix(): kind for path in paths}
-        readings = {file: self._read(tree, file, kind) for file, kind in kinds.items()}
+        readings = {}
+        for file, kind_of_file in kinds.items():
+            text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
+            readings[file] = self._parse(text, file=file, kind=kind_of_file)
         return read.with_problems(readings)
-
-    def _read(self, tree: Tree, file: str, kind: Kind | None) -> Reading:
-        text = plain.decode(tree.read(file, largest=cases.LARGEST_BYTES), file=file)
-        if isinstance(text, Problem):
-            return Reading(kind=kind or Kind.EVALUATION, problems=(text,))
-        last_text, reading = self._readings.get(file, ("", None))
-        if reading is None or text != last_text:
-            reading = read.parse(text, file=file, kind=kind)
-            self._readings[file] = (text, reading)
-        return reading
-
-    def _names(self, resource: Resource) -> set[str]:
-        """All names that a reference may use for it."""
-        return {self.name_of(resource), resource.id, resource.title}
 
     def _resolve(self, library: Library, message: Proto) -> list[Resource | str]:
         """What the references of a message name: by name, the last part of it, or title; for those
         that lead nowhere a text that says so."""
         kind, names, _ = read.references_of(message)
         by_name = {
-            name: resource for resource in library.of(kind) for name in self._names(resource)
+            name: resource
+            for resource in library.of(kind)
+            for name in (self.name_of(resource), resource.id, resource.title)
         }
         return [
             by_name.get(name)
@@ -276,8 +244,7 @@ class Resources:
                 f"{name!r} stands in {words.listed([match.file for match in matches])}",
             )
         names = [self.name_of(resource) for resource in library.of(kind)]
-        near = words.nearest(name[:300], names)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = words.suggest(name[:300], names, prefix="; ")
         broken = errors_in(library.problems)
         more = (
             f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)"
@@ -286,11 +253,21 @@ class Resources:
         )
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
+    def _find_own(self, library: Library, kind: Kind, name: str, etag: Any) -> Resource:
+        """The resource of this name and etag, in a file of its own."""
+        resource = self._find(library, kind, name)
+        check_etag(etag, resource.content, "resource")
+        if resource.path:
+            raise Refused(
+                "FAILED_PRECONDITION", f"it is written out in {resource.file}: edit that file"
+            )
+        return resource
+
     def _checked(
-        self, content: Json, kind: Kind, library: Library, *, besides: Resource | None
+        self, content: JsonObject, kind: Kind, library: Library, *, besides: Resource | None
     ) -> Proto:
         """The resource to be written, valid alone and among the others."""
-        message = _message_of(dict(content), kind)
+        message = _message_of(content, kind)
         title = content.get("displayName")
         for resource in library.of(kind):
             is_other = besides is None or resource.file != besides.file
@@ -316,16 +293,18 @@ class Resources:
         siblings = library.of(*WRITABLE)
         app = read.app_folder(siblings[0].file) if siblings else ""
         name = read.file_name(title)
-        file = "/".join(part for part in (app, COLLECTION_OF[kind], name, f"{name}.json") if part)
+        file = join(app, COLLECTION_OF[kind], name, f"{name}.json")
         if (self.root / file).exists():
             raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
         return file
 
     def _change(
-        self, resource: Resource, texts: Texts, relaxations: tuple[str, ...]
+        self, resource: Resource, old: str, new: str | None, relaxations: tuple[str, ...]
     ) -> WaitingChange:
+        """A change of the text of a resource's file; `new` None: the file is deleted."""
         is_evaluation = resource.kind is Kind.EVALUATION
         name = resource.id if is_evaluation else f"{resource.kind}:{resource.id}"
+        texts = {resource.file: (old, new)}
         return WaitingChange(name=name, texts=texts, reasons=relaxations)
 
     def source(self, file: str) -> rewrite.Source:
@@ -376,7 +355,7 @@ class Resources:
 
 def etag_of(content: Any) -> str:
     """A hash of the fields that a caller can write."""
-    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False), 24)
+    return digest_of(canonical_text(content), 24)
 
 
 def check_etag(etag: Any, content: Any, noun: str) -> None:
@@ -387,10 +366,13 @@ def check_etag(etag: Any, content: Any, noun: str) -> None:
         )
 
 
-def _parsed(text: str, file: str, kind: Kind) -> Resource:
-    """The resource in a text."""
+def _parsed(text: str, file: str, kind: Kind, content: Json) -> Resource:
+    """The resource in a text. Raises Refused if it has other content."""
     resources = read.parse(text, file=file, kind=kind).resources
-    return next(resource for resource in resources if not resource.path)
+    resource = next((resource for resource in resources if not resource.path), None)
+    if resource is None or resource.content != content:
+        raise Refused("FAILED_PRECONDITION", f"{file} cannot be changed in place: edit it by hand")
+    return resource
 
 
 def _made_id(title: str) -> str:

@@ -96,13 +96,12 @@ def timed(
     """The field of a result with the outcomes and their known times."""
     if isinstance(content, ScenarioResult):
         return {"scenario_result": content.model_copy(update=_latency_fields(turns, app))}
-    replays = list(content.turn_replay_results)
-    for number, turn in enumerate(turns[: len(replays)]):
+    replays = []
+    for replay, turn in zip(content.turn_replay_results, turns, strict=False):
         latency = _seconds_text(turn.timings.total_s) if turn.timings else None
         update = {"turn_latency": latency, **_latency_fields([turn], app)}
-        replays[number] = replays[number].model_copy(update=update)
-    all_replays = {"turn_replay_results": tuple(replays)}
-    return {"golden_result": content.model_copy(update=all_replays)}
+        replays.append(replay.model_copy(update=update))
+    return {"golden_result": content.model_copy(update={"turn_replay_results": tuple(replays)})}
 
 
 def _latency_fields(turns: Iterable[Invocation], app: str) -> JsonObject:
@@ -240,10 +239,7 @@ def _grouped(
 def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
-    ranked = [
-        _seconds_text(ordered[max(0, -(-share * len(ordered) // 100) - 1)])
-        for share in (50, 90, 99)
-    ]
+    ranked = [_seconds_text(ordered[-(-share * len(ordered) // 100) - 1]) for share in (50, 90, 99)]
     return LatencyMetrics(
         p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
     )
@@ -254,22 +250,13 @@ def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
 
 def version_metrics(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
     """The metrics of one evaluation's or one dataset's results, by version of the app."""
-    metrics = []
-    for version, results in by_version.items():
-        counts = _counts(results)
-        metrics.append(
-            MetricsByAppVersion(
-                app_version_id=version,
-                pass_count=counts["passed_count"],
-                fail_count=counts["failed_count"],
-                **_metrics(_parts_of(results)),
-            )
-        )
-    return AggregatedMetrics(metrics_by_app_version=tuple(metrics))
+    metrics = tuple(_metrics(version, results) for version, results in by_version.items())
+    return AggregatedMetrics(metrics_by_app_version=metrics)
 
 
-def _metrics(parts: Sequence[TurnReplayResult | ScenarioResult]) -> JsonObject:
-    """The lists in the metrics of a version."""
+def _metrics(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
+    counts = _counts(results)
+    parts = _parts_of(results)
     turns = [part for part in parts if isinstance(part, TurnReplayResult)]
     ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     for part in parts:
@@ -288,21 +275,24 @@ def _metrics(parts: Sequence[TurnReplayResult | ScenarioResult]) -> JsonObject:
         for latency in part.tool_call_latencies
     )
     durations = [_seconds(turn.turn_latency) for turn in turns if turn.turn_latency]
-    return {
-        "tool_metrics": tuple(_tool_metrics(turns)),
-        "semantic_similarity_metrics": [
+    return MetricsByAppVersion(
+        app_version_id=version,
+        pass_count=counts["passed_count"],
+        fail_count=counts["failed_count"],
+        tool_metrics=tuple(_tool_metrics(turns)),
+        semantic_similarity_metrics=tuple(
             SemanticSimilarityMetrics(score=mean) for mean in _mean(similarities)
-        ],
-        "hallucination_metrics": [HallucinationMetrics(score=mean) for mean in _mean(claims)],
-        "tool_call_latency_metrics": [
+        ),
+        hallucination_metrics=tuple(HallucinationMetrics(score=mean) for mean in _mean(claims)),
+        tool_call_latency_metrics=tuple(
             ToolCallLatencyMetrics(tool=tool, average_latency=_seconds_text(mean))
             for (tool,), seconds in by_tool.items()
             for mean in _mean(seconds)
-        ],
-        "turn_latency_metrics": [
+        ),
+        turn_latency_metrics=tuple(
             TurnLatencyMetrics(average_latency=_seconds_text(mean)) for mean in _mean(durations)
-        ],
-    }
+        ),
+    )
 
 
 def _mean(values: Sequence[float]) -> list[float]:
@@ -391,8 +381,7 @@ def measure(
     batch = _run_of_app(run, side, plan.app)
     number = trial.key.number + 1
     if trial.failure is not None or transcript is None:
-        lost = FailureKind.PROTOCOL.failure("the conversation was not kept")
-        failure = trial.failure or lost
+        failure = trial.failure or FailureKind.PROTOCOL.failure("the conversation was not kept")
         error_type = outcomes.ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
         error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
         return plan, result_of(plan, batch, number=number, error=error)
@@ -468,13 +457,8 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
         yield OutcomePair(
             row=_EVALUATION, where=str(trial.key), column=_COLUMNS.get(statuses, _OPEN)
         )
-        checks, own_checks = (
-            _by_subject(outcomes.checks(plan, content)) if content else {}
-            for content in (
-                side.golden_result or side.scenario_result for side in (result, own_result)
-            )
-        )
-        for key, check in checks.items():
+        own_checks = _by_subject(plan, own_result)
+        for key, check in _by_subject(plan, result).items():
             if key in own_checks and transcript.invocations:
                 own_check = own_checks[key]
                 yield OutcomePair(
@@ -485,11 +469,14 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
                 )
 
 
-def _by_subject(checks: list[Check]) -> dict[tuple[str, int | None, str, int], Check]:
-    """The checks by their subject; equal subjects get a number."""
+def _by_subject(
+    plan: Plan, result: EvaluationResult
+) -> dict[tuple[str, int | None, str, int], Check]:
+    """The checks of a result by their subject; equal subjects get a number."""
     counts: Counter[tuple[str, int | None, str]] = Counter()
     by_subject = {}
-    for check in checks:
+    content = result.golden_result or result.scenario_result or GoldenResult()
+    for check in outcomes.checks(plan, content):
         key = (check.criterion, check.turn, str(check.subject))
         by_subject[*key, counts[key]] = check
         counts[key] += 1

@@ -10,7 +10,8 @@ import functools
 import json
 import re
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, get_args, get_origin
 
@@ -26,7 +27,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from evalgate.model.shapes import MOST_LEVELS, Wire, is_deep
 from evalgate.text import words
-from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 MOST_TURNS = 100
 """Fields of a golden and of a scenario."""
@@ -61,23 +62,15 @@ class ProtoEnum(enum.IntEnum):
         """The member; an error names the nearest one."""
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
-        if (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and value in {member.value for member in cls}
-        ):
-            return cls(value)
-        raise unknown_name(value, cls.__members__)
-
-
-def unknown_name(value: Any, names: Collection[str]) -> PydanticCustomError:
-    """The error of a value that is not one of these names; it has the nearest one."""
-    is_short = isinstance(value, str) and len(value) < 100
-    near = words.nearest(value, names, cutoff=0.5) if is_short else None
-    known = words.listed([f"`{name}`" for name in names])
-    return PydanticCustomError(
-        "wrong_value", "expected one of {known}", {"known": known, "near": near or ""}
-    )
+        if isinstance(value, int) and not isinstance(value, bool):
+            with suppress(ValueError):
+                return cls(value)
+        is_short = isinstance(value, str) and len(value) < 100
+        near = words.nearest(value, cls.__members__, cutoff=0.5) if is_short else None
+        known = words.listed_names(cls.__members__)
+        raise PydanticCustomError(
+            "wrong_value", "expected one of {known}", {"known": known, "near": near or ""}
+        )
 
 
 # --- scalars, as lenient as protobuf's own reader -------------------------------------------------
@@ -155,41 +148,29 @@ class Result(Proto):
     """A message that only a run writes: all of its fields are output only."""
 
 
-def content_of(message: Proto, written: JsonObject | None = None) -> JsonObject:
-    """The message as protobuf's JSON, without fields that only the platform writes. `written`: the
-    message with them, if that is known."""
-    written = message.json() if written is None else written
-    content: JsonObject = {}
-    fields = fields_of(type(message))
-    for key, inner in written.items():
-        if fields[key].handling is Handling.OUTPUT:
-            continue
-        value = getattr(message, fields[key].name)
-        if isinstance(value, Proto):
-            content[key] = content_of(value, inner)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
-            content[key] = list(map(content_of, value, inner))
-        else:
-            content[key] = inner
-    return content
+def content_of(message: Proto) -> JsonObject:
+    """The message as protobuf's JSON, without fields that only the platform writes."""
+    return _content(type(message), message.json())
 
 
-def messages_in(message: Proto) -> Iterator[Proto]:
-    """The message and all messages in it, except results of runs."""
-    pending: list[Any] = [message]
-    while pending:
-        member = pending.pop()
-        if isinstance(member, tuple):
-            pending.extend(member)
-        elif isinstance(member, Proto) and not isinstance(member, Result):
-            yield member
-            pending.extend(getattr(member, name) for name in _message_fields(type(member)))
+def _content(shape: type[Proto], written: Json, *_: str | int) -> JsonObject:
+    fields = fields_of(shape)
+    return {
+        key: fields[key].mapped(value, _content)
+        for key, value in written.items()
+        if fields[key].handling is not Handling.OUTPUT
+    }
 
 
-@functools.cache
-def _message_fields(shape: type[Proto]) -> tuple[str, ...]:
-    """The fields that hold messages, by themselves or in lists."""
-    return tuple(name for name in shape.model_fields if fields_of(shape)[name].message)
+def values_in(message: Proto) -> Iterator[tuple[ProtoField, Any]]:
+    """The fields of a message and of all messages in it, except results of runs, with their
+    values."""
+    for name in type(message).model_fields:
+        value = getattr(message, name)
+        yield fields_of(type(message))[name], value
+        for member in value if isinstance(value, tuple) else (value,):
+            if isinstance(member, Proto) and not isinstance(member, Result):
+                yield from values_in(member)
 
 
 def present_field(message: Proto) -> str:
@@ -212,6 +193,17 @@ class ProtoField:
     handling: Handling
     excluded_keys: tuple[str, ...]
 
+    def mapped(self, value: Any, change: Callable[..., Any]) -> Any:
+        """The field's value in JSON with each message in it changed. `change` gets the shape and
+        the message, and the message's position in a list or key in a map."""
+        if self.message is None:
+            return value
+        if isinstance(value, list):
+            return [change(self.message, element, at) for at, element in enumerate(value)]
+        if self.is_map and isinstance(value, dict):
+            return {key: change(self.message, element, key) for key, element in value.items()}
+        return change(self.message, value)
+
 
 @functools.cache
 def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
@@ -221,8 +213,7 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     fields = {}
     for name, key in keys.items():
         annotation = shape.model_fields[name].annotation
-        types = (kind for kind in _type_tree(annotation) if isinstance(kind, type))
-        message = next((kind for kind in types if issubclass(kind, Proto)), None)
+        message = _message_in(annotation)
         is_map = get_origin(annotation) is dict and message is not None
         groups = (group for group in shape.oneofs.values() if name in group)
         fields[name] = fields[key] = ProtoField(
@@ -239,10 +230,11 @@ def fields_of(shape: type[Proto]) -> dict[str, ProtoField]:
     return fields
 
 
-def _type_tree(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for inner in get_args(annotation):
-        yield from _type_tree(inner)
+def _message_in(annotation: Any) -> type[Proto] | None:
+    """The message that a field of this type holds, itself, in a list or in a map."""
+    if isinstance(annotation, type) and issubclass(annotation, Proto):
+        return annotation
+    return next(filter(None, map(_message_in, get_args(annotation))), None)
 
 
 # --- the messages and enums of shapes.json --------------------------------------------------------

@@ -166,21 +166,28 @@ def test_expectations_are_told_apart_from_rules(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+NO_AGENT = AgentUse(driver=AgentUse.ABSENT)
+
+
 @pytest.mark.parametrize(
-    ("before", "agent", "told"),
+    ("before", "after", "told"),
     [
-        (suite(agent="desk"), "desk", []),
+        (suite(agent="desk"), suite(agent="desk"), []),
         # a folder nearer to the evaluation file, or a rule of evalgate.yml
-        (suite(agent="desk"), "evals", [("agent", "adk desk", "adk evals")]),
+        (suite(agent="desk"), suite(agent="evals"), [("agent", "adk desk", "adk evals")]),
         # the base has none, or several without a rule
-        (dataclasses.replace(suite(), agent=discovery_agents.UNKNOWN), "desk", []),
+        (dataclasses.replace(suite(), agent=discovery_agents.UNKNOWN), suite(agent="desk"), []),
+        # head's file cannot be evaluated
+        (suite(agent="desk"), dataclasses.replace(suite(), agent=NO_AGENT), []),
+        # nor the base's
+        (dataclasses.replace(suite(), agent=NO_AGENT), suite(agent="desk"), []),
     ],
 )
 def test_a_file_that_another_agent_answers_is_told(
-    tmp_path: Path, before: Suite, agent: str, told: list[tuple[str, str, str]]
+    tmp_path: Path, before: Suite, after: Suite, told: list[tuple[str, str, str]]
 ) -> None:
     settings = choice(tmp_path / "root")
-    found = edits(settings, settings, (suite(agent=agent),), before=(before,))
+    found = edits(settings, settings, (after,), before=(before,))
     assert [(edit.kind.value, edit.base, edit.head) for edit in found] == told
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evalgate.discovery.walk import Tree
 from evalgate.model import Attachment, Case, Text, ToolCall, ToolResponse
 from evalgate.wings.ces import cases, outcomes, read
 
@@ -23,7 +24,7 @@ def made(*files: dict[str, Any], app: dict[str, Any] | None = None) -> list[Case
         texts["app.json"] = json.dumps({"displayName": "desk", **app})
     found = read.library(texts)
     assert not [each for each in found.problems if each.severity == "error"], found.problems
-    sets, _ = cases.eval_sets(found)
+    sets, _ = cases.eval_sets(found, {})
     return [case for each in sets.values() for case in each.cases]
 
 
@@ -49,13 +50,22 @@ def gives(
     return expects(**{kind: {"tool": f"{APP}/tools/{name}", "id": number, "response": response}})
 
 
+def test_an_evaluation_that_is_not_text_is_an_error_of_the_run(tmp_path: Path) -> None:
+    file = "evaluations/a/a.json"
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_bytes(b'{"displayName": "\xff"}')
+    files = cases.FORMAT.read(Tree(tmp_path), [file], chosen=[file])
+    sets, (problem,) = files.eval_sets({})
+    assert (sets, problem.code) == ({}, "not-utf-8")
+
+
 def test_the_examples() -> None:
     texts = {
         "evaluations/g/g.json": (DATA / "golden_library_renewal.json").read_text(),
         "evaluations/s/s.json": (DATA / "scenario_lost_card.json").read_text(),
         "evaluationExpectations/e.json": (DATA / "expectation_one_question.json").read_text(),
     }
-    sets, problems = cases.eval_sets(read.library(texts))
+    sets, problems = cases.eval_sets(read.library(texts), {})
     assert problems == ()
     (golden_case,), (scenario,) = (each.cases for each in sets.values())
     assert golden_case.isolated
@@ -315,7 +325,7 @@ evals:
       - {goal: Name a branch.}
     expectations: [Be polite.]
 """
-    sets, _ = cases.eval_sets(read.library({"evals/card.yaml": text}))
+    sets, _ = cases.eval_sets(read.library({"evals/card.yaml": text}), {})
     (case,) = sets["evals/card.yaml"].cases
     assert case.scenario is not None
     assert (case.scenario.starting_prompt, case.scenario.max_turns) == ("Hello there", 5)
@@ -341,7 +351,7 @@ def test_a_list_with_nothing_in_it_and_a_broken_file_beside_it() -> None:
     text = "common_expectations:\nconversations:\n- conversation: a\n  expectations: [Hi.]\n  turns: [{user: Hi}]\n"
     broken = "conversations:\n- x\n- turns: 1\n"
     texts = {"evals/a.yaml": text, "evals/b.yaml": broken}
-    sets, _ = cases.eval_sets(read.library(texts))
+    sets, _ = cases.eval_sets(read.library(texts), {})
     (case,) = sets["evals/a.yaml"].cases
     assert list(outcomes.Plan.model_validate(case.ces or {}).prompts.values()) == ["Hi."]
 
@@ -370,7 +380,7 @@ NOT_RUN = [
 
 @pytest.mark.parametrize(("raw", "why"), NOT_RUN)
 def test_what_is_no_text_is_not_run_and_told(raw: dict[str, Any], why: str) -> None:
-    sets, (problem,) = cases.eval_sets(read.library({"evaluations/e/e.json": json.dumps(raw)}))
+    sets, (problem,) = cases.eval_sets(read.library({"evaluations/e/e.json": json.dumps(raw)}), {})
     assert sets == {}
     assert (problem.code, problem.severity.value) == ("ces-not-run", "warning")
     assert why in problem.message

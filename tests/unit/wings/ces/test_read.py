@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate import errors
 from evalgate.errors import Severity
 from evalgate.wings.ces import cxas, read, shapes
 from evalgate.wings.ces.read import Kind
@@ -237,6 +238,14 @@ def test_faults_of_yaml(text: str, code: str, said: str) -> None:
     assert said in told[0].message
 
 
+def test_a_file_that_cannot_be_read_is_one_of_its_folder() -> None:
+    problem = errors.error("not-utf-8", "the file is not UTF-8")
+    for file, kind in (("evaluationPersonas/a.json", Kind.PERSONA), ("x.json", Kind.EVALUATION)):
+        library = read.library({file: problem})
+        assert library.problems == (problem,)
+        assert (library.readings[file].kind, library.readings[file].resources) == (kind, ())
+
+
 def test_yaml_dates_stay_text() -> None:
     text = "displayName: x\ncreateTime: 2027-02-01T10:00:00Z\nscenario: {task: t, variableOverrides: {d: 2027-02-01}}\n"
     reading = read.parse(text, file="x.yaml")
@@ -273,9 +282,9 @@ def test_an_app_has_thresholds_settings_and_personas() -> None:
     }
     reading = read.parse(json.dumps(raw), file="app.json")
     assert reading.problems == ()
-    assert reading.app is not None
-    assert reading.app.json() == {key: raw[key] for key in raw if key.startswith("evaluation")}
-    assert [each.title for each in reading.resources] == ["Hurried"]
+    app, persona = reading.resources
+    assert app.content == {key: raw[key] for key in raw if key.startswith("evaluation")}
+    assert persona.title == "Hurried"
     for key, value, where in (
         ("evaluationPersonas", [{"displayName": "x"}], "evaluationPersonas[0]"),
         ("evaluationPersonas", raw["evaluationPersonas"] * 31, "evaluationPersonas"),
