@@ -16,16 +16,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 465_900,
-    "core_tokens": 344_340,
+    "tokens": 465_050,
+    "core_tokens": 344_320,
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
-    "modules": 258,  # with seven wings, programs and mended requirements
-    "value_classes": 351,  # ADK's case and ours, a criterion as configured, both sides of a case
+    "modules": 256,  # with seven wings, programs and mended requirements
+    "value_classes": 350,  # ADK's case and ours, a criterion as configured, both sides of a case
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1331,  # functions are named by what they do
-    "replace": 86,
+    "replace": 84,
     "largest_room": 6810,  # lines of 100
     "longest_function": 450,  # tokens
 }
