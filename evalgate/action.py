@@ -398,7 +398,7 @@ def _open_posting(environ: Environ, settings: Settings, event: EventContext) -> 
     token = token_of(environ)
     has_place = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     # a part posts nothing; the job that merges the parts does
-    if settings.is_part or not (has_place and event.head.sha and environ.get("GITHUB_REPOSITORY")):
+    if settings.shard or not (has_place and event.head.sha and environ.get("GITHUB_REPOSITORY")):
         return None
     # the change's evalgate.yml may turn reports off, and may not count
     is_wanted = settings.check_run or settings.comment != "off"

@@ -62,8 +62,8 @@ class EntryPoint:
 
 
 class Table(Mapping[str, Row]):
-    """Rows by name: the core's own, then those of the wings, then those of other packages, read at
-    the first use.
+    """Rows by name: the core's own, then those of the wings, then those of other packages. Packages
+    are read when a name is not the core's, or when all rows are needed: most runs need none.
 
     An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`.
     Reading raises ConfigError for a package that is broken, or that uses the name of another
@@ -73,11 +73,11 @@ class Table(Mapping[str, Row]):
         """`group`: of the entry points with further rows."""
         self._group = group
         self._shape = shape
-        self._core_rows = tuple(core_rows)
+        self._core_rows = {_name(row): row for row in core_rows}
 
     def __getitem__(self, name: str) -> Row:
         """Raises KeyError for an unknown name."""
-        return self._rows[name]
+        return self._core_rows[name] if name in self._core_rows else self._rows[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -88,7 +88,7 @@ class Table(Mapping[str, Row]):
     @cached_property
     def _rows(self) -> dict[str, Row]:
         """All rows, in the order of their packages. Raises ConfigError."""
-        rows = {_name(row): row for row in self._core_rows}
+        rows = dict(self._core_rows)
         for entry in entries():
             if entry.group != self._group:
                 continue

@@ -145,8 +145,8 @@ class Sentence:
     def _text(self) -> str:
         """The words of the macro."""
         # by name: reports are above every room that has something to say
-        text: str = _phrase()(self.name, *self.facts)
-        return text
+        phrase: Callable[..., str] = pkgutil.resolve_name("evalgate.reports.phrases:phrase")
+        return phrase(self.name, *self.facts)
 
     def __str__(self) -> str:
         return self._text
@@ -185,10 +185,3 @@ def mapped_wording(wording: Any, change: Callable[[str], str]) -> Any:
     if isinstance(wording, Sentence):
         return Sentence(wording.name, *(mapped_wording(fact, change) for fact in wording.facts))
     return change(wording) if isinstance(wording, str) else wording
-
-
-@functools.cache
-def _phrase() -> Callable[..., str]:
-    """The function of reports, imported by name when the first sentence is read."""
-    phrase: Callable[..., str] = pkgutil.resolve_name("evalgate.reports.phrases:phrase")
-    return phrase

@@ -560,8 +560,8 @@ def _rules(
     )
     faulty_files = {error.place.file for error in errors if error.place is not None}
     suites = sorted((*prepared_suites, *unselected_suites), key=lambda suite: suite.key)
-    renamed = renames(suites, head_suites)
-    head_named_suites = under_head_names(suites, renamed)
+    renamed = renames(suites, head_suites) if missing_suites else {}
+    head_named_suites = under_head_names(suites, renamed) if renamed else tuple(suites)
     unruled_keys = frozenset(
         suite.key for suite in head_named_suites if suite.criteria_source.file in faulty_files
     )
@@ -1052,7 +1052,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
         notes = (
             Sentence("base_lacks_files", "submodule", submodules),
             Sentence("base_lacks_files", "Git LFS file", files),
-            Sentence("base_links_out", sorted(_links_out(tree, links))),
+            Sentence("base_links_out", sorted(_links_out(tree, links)) if links else []),
         )
         yield BaseCheckout(
             tree=tree,

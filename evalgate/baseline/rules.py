@@ -146,7 +146,8 @@ def in_force(
         suites = _without_lost(suites, base_rules)
         policy = load.policy_of(settings, suites)
         problems = [*_severity_notices(policy, suites, base_rules)]
-        problems += _unreadable_rules(base_rules, both_decide=is_both)
+        if base_rules.errors:
+            problems += _unreadable_rules(base_rules, both_decide=is_both)
         suites, books, edits = _both_rules(
             head_settings, policy, suites, base_settings, base_rules, both_decide=is_both
         )
@@ -181,9 +182,17 @@ def open_history(
     cases. `base`: see `in_force`."""
     # a run of the base branch uses its own store
     settings = head_settings if context.trigger.on_base_branch else rules.settings
-    history = results_history.open_history(settings, context)
+    history = History(settings=settings, context=context)
+    if settings.baseline_folder:
+        history = results_history.open_history(settings, context)
     suites = rules.suites if part is None else run_parts.suites_of(rules.suites, part)
-    cases, problems = exemptions.in_force(head_settings, suites, base, context, past=history.past)
+    known_settings = (head_settings, base.project.settings if base else None)
+    if any(known.gate_file.quarantine for known in known_settings if known):
+        cases, problems = exemptions.in_force(
+            head_settings, suites, base, context, past=history.past
+        )
+    else:
+        cases, problems = {}, []
     complete_rules = replace(
         rules,
         suites=suites,
@@ -233,7 +242,7 @@ def _both_rules(
     policy, base_policy = _policy_pair(
         head_policy, suites, base_settings or head_settings, rules, base_suites
     )
-    edits = [*_policy_edits(base_policy, policy, keys)]
+    edits = [*_policy_edits(base_policy, policy, keys)] if base_policy != policy else []
     common_suites = []
     base_criteria: dict[str, tuple[CriterionUse, ...]] = {}
     unasked: list[str] = []
@@ -244,6 +253,7 @@ def _both_rules(
             or suite.problem
             or suite.key in rules.unruled
             or any(use.is_of_ces for use in base_suite.criteria)
+            or (base_suite.criteria == suite.criteria and not are_metrics_edited)
         ):
             common_suites.append(suite)
             continue
@@ -466,8 +476,6 @@ def _options(use: CriterionUse) -> dict[str, object]:
 def _unreadable_rules(rules: BaseRules, *, both_decide: bool) -> Iterator[Problem]:
     """Warnings about unreadable files of the base: head's rules may be weaker, and if the base's
     rules decide, head's replace those in these files."""
-    if not rules.errors:
-        return
     reason = f"the base's {baseline_base.first_of(rules.errors)}"
     unruled_keys = rules.unruled if both_decide else frozenset()
     if unruled_keys:
@@ -632,7 +640,8 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
             )
             continue
         uses = (base_suite.agent, head_suite.agent)
-        if not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
+        is_other = uses[0] != uses[1]
+        if is_other and not any(use.is_absent or baseline_base.is_unknown(use) for use in uses):
             titles = map(discovery_agents.title, uses)
             yield from _edit("agent", *titles, kind=EditKind.AGENT, suite=head_suite.key)
         head_cases = {case.case_id: case for case in head_suite.cases}
@@ -641,6 +650,7 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
             edit = partial(GateEdit, subject=case.case_id, suite=head_suite.key)
             if head_case is None:
                 yield edit(kind=EditKind.CASE_REMOVED)
+            if head_case is None or head_case == case:
                 continue
             changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:
@@ -650,11 +660,13 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
 def _changes_of(case: Case, head_case: Case, *, simulator: SimulatorUse) -> str | None:
     """The changes of a case that its format lists, in words; "" if it lists none; None if the case
     is unchanged."""
+    prints = {fingerprints.of_case(side, simulator=simulator) for side in (case, head_case)}
+    if len(prints) == 1:
+        return None
     candidates = (row.differences(case, head_case) for row in FORMATS.values())
     changes = next((listed for listed in candidates if listed is not None), None)
     if changes is None:
-        prints = {fingerprints.of_case(side, simulator=simulator) for side in (case, head_case)}
-        return "" if len(prints) > 1 else None
+        return ""
     if len(changes) > MAX_DIFFERENCES:
         more = len(changes) - MAX_DIFFERENCES
         changes = [*changes[:MAX_DIFFERENCES], f"and {more} more"]
@@ -692,7 +704,10 @@ def _file_edits(
                 lines=tuple(diff_lines[:MAX_DIFF_LINES]),
                 place=Place(name),
             )
-    for use in {suite.agent.key: suite.agent for suite in suites}.values():
+    uses = {suite.agent.key: suite.agent for suite in suites}.values()
+    for use in uses:
+        if agents.is_asked(use):
+            continue
         # recordings that replace an agent: nobody but the change's author confirms them
         base_digest, head_digest = (
             _digest_of_files(settings.root, _recording_files(use, settings.root))[:8]
@@ -956,7 +971,11 @@ def judge_keys(
             (environ.get(name, "") for name in names), environ, secret_names=names
         )
     return keys.union(
-        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
+        *(
+            criteria_judges.key_names(settings, suites, environ)
+            for settings, suites in sides
+            if any(suite.asks_models for suite in suites)
+        )
     )
 
 

@@ -17,8 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from evalgate import config
 from evalgate.errors import Place, Problem
-from evalgate.model import deviations
-from evalgate.model.deviations import Deviations
+from evalgate.model.deviations import ADKS, OURS, Deviations
 from . import Decider, Door, Heading, Trait
 from .gate_file import LONGEST_S, GateFile, RuleShape
 from .yaml import Locator
@@ -450,7 +449,7 @@ class Settings(BaseModel):
     @property
     def deviations(self) -> Deviations:
         """The rules for scoring, simulation and verdicts."""
-        return deviations.under(adk_compat=self.adk_compat)
+        return ADKS if self.adk_compat else OURS
 
     def with_options(self, **values: object) -> Settings:
         """The settings with these values, as if the door had set them: they apply to the base,
@@ -461,11 +460,6 @@ class Settings(BaseModel):
     def locate(self, *path: str | int) -> Place:
         """The place of a part of evalgate.yml, or of its nearest parent there."""
         return Place("evalgate.yml") if self.places is None else self.places(*path)
-
-    @property
-    def is_part(self) -> bool:
-        """True if other runs measure other cases of the plan."""
-        return bool(self.shard)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """A setting's place in evalgate.yml, in any spelling; None if it is not set there."""

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from evalgate import errors, formats
 from evalgate.config import gate_file, places
 from evalgate.config.settings import Settings
-from evalgate.criteria import CRITERIA, with_facts
+from evalgate.criteria import CRITERIA, informational, with_facts
 from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place, Problem, errors_in
 from evalgate.formats import CriteriaReading, FileKind
@@ -80,7 +80,7 @@ def check(
 
 
 def informational_uses(*, beside: Iterable[CriterionUse] = ()) -> tuple[CriterionUse, ...]:
-    """The informational criteria of the table that are not in `beside`: every suite gets them."""
+    """The core's informational criteria that are not in `beside`: every suite gets them."""
     names = {use.name for use in beside}
     return tuple(
         with_facts(
@@ -92,8 +92,8 @@ def informational_uses(*, beside: Iterable[CriterionUse] = ()) -> tuple[Criterio
             ),
             spec,
         )
-        for spec in CRITERIA.values()
-        if spec.informational and spec.name not in names
+        for spec in informational.SPECS
+        if spec.name not in names
     )
 
 

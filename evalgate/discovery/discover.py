@@ -120,9 +120,10 @@ class Discovery:
         named_files: set[str] = set()
         if self._texts:
             named_files.update(filter(Files(root, evaluation_files).is_file, _paths(self._texts)))
-        files_by_format = [
-            (row, row.find(self.tree, named_files=named_files)) for row in formats.FORMATS.values()
-        ]
+        # no format has files with the names of ADK's, except those that the user names
+        is_searched = named_files or self.tree.other_json or self.tree.other_yaml
+        rows = formats.FORMATS.values() if is_searched else ()
+        files_by_format = [(row, row.find(self.tree, named_files=named_files)) for row in rows]
         library_files = {file for _, files in files_by_format for file in files}
         chosen = library_files
         selections: list[Selection] = []
@@ -368,8 +369,9 @@ class Discovery:
         library_files = (file for library in self.libraries for file in library.files())
         files = {*tree.evaluation_files, *self.keys, *library_files, *exact_files}
         yield from lint.pattern_problems(settings, files=files - self._lookalikes)
-        names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
-        yield from lint.name_problems(settings, names=names) if is_whole else ()
+        if is_whole and (rules.compare or rules.judge.criteria):
+            names = {*CRITERIA, *(use.name for suite in all_suites for use in suite.criteria)}
+            yield from lint.name_problems(settings, names=names)
 
 
 def _add_configs(tree: Tree, files: Iterable[str]) -> None:

@@ -147,7 +147,9 @@ def prepare(
     already. Raises NothingToDo if nothing matched. With `unrun_suffices`, files that are not run
     are enough."""
     discovery = discover.discover(settings, tree=tree, unrun_suffices=unrun_suffices)
-    suites = tuple(user.settle(suite, settings) for suite in discovery.suites)
+    suites = tuple(
+        user.settle(suite, settings) if suite.is_simulated else suite for suite in discovery.suites
+    )
     lint_problems = (
         *lint.lint_rules(settings),
         *lint.lint(
@@ -177,15 +179,22 @@ def prepare(
         *discovery_agents.problems(uses, root=discovery.tree.root, places=places),
         *toolbox.check(settings, suites),
     )
-    defaults = criteria_judges.defaults_of(settings)
+    unread = discovery.unread
+    asks_models = any(suite.asks_models for suite in (*suites, *unread))
+    if asks_models:
+        defaults = criteria_judges.defaults_of(settings)
+        suites = criteria_judges.settle_suites(suites, defaults)
+        unread = criteria_judges.settle_suites(unread, defaults)
     project = Project(
         settings=settings,
-        suites=criteria_judges.settle_suites(suites, defaults),
+        suites=suites,
         problems=tuple(dict.fromkeys(problems)),
         of_files=discovery.problems,
-        unread=criteria_judges.settle_suites(discovery.unread, defaults),
+        unread=unread,
         libraries=discovery.libraries,
     )
+    if not asks_models:
+        return project
     measured_suites = project.suites if project.fatal() else project.sound()
     return project.with_problems(unready(settings, measured_suites, environ=environ))
 
@@ -194,8 +203,6 @@ def unready(
     settings: Settings, suites: Sequence[Suite], *, environ: Environ
 ) -> tuple[Problem, ...]:
     """Problems with the judges and simulated users of settled suites that cannot be asked."""
-    if not criteria_judges.models_of(settings, suites):
-        return ()
     defaults = criteria_judges.defaults_of(settings)
     judge_environment = dotenv.of_judges(settings, [suite.agent for suite in suites], environ)
     judges = (

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pathspec
 
 from evalgate import errors
-from evalgate.config import places
+from evalgate.config import gate_file, places
 from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.system import git
 
@@ -248,7 +248,7 @@ class Tree:
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
         for paths, endings in (
             (self.other_json, ".json"),
-            (self.other_yaml, (".yaml", ".yml")),
+            (self.other_yaml if path not in gate_file.NAMES else [], (".yaml", ".yml")),
             (self.other_python if entry.name not in AGENT_NAMES else [], ".py"),
         ):
             if path.endswith(endings) and len(paths) < MOST_OTHERS and not is_ignored(path, rules):

@@ -143,13 +143,14 @@ class Format:
     # --- judges ---
 
     def find_problems(self, settings: Settings, suites: Sequence[Suite]) -> Iterable[Problem]:
-        """Problems that make a run of suites unreliable. The suites have their judges' settings."""
+        """Problems that make a run of suites unreliable, asked if `on-platform` or `judge` needs a
+        format. The suites have their judges' settings."""
         return ()
 
     def calibrations(
         self, settings: Settings, suites: Sequence[Suite]
     ) -> tuple[JudgedCriterion, ...]:
-        """The calibrations of the suites' judges with human labels."""
+        """The calibrations of the suites' judges with human labels, if `judge` names a file."""
         return ()
 
 

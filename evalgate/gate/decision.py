@@ -36,6 +36,7 @@ from evalgate.model import (
     RuleBook,
     Run,
     Verdict,
+    cases_of,
 )
 from evalgate.reports import edits as reports_edits, view, wording
 from evalgate.results import file as results_file, output, run_parts
@@ -75,7 +76,7 @@ def decide(
     edits = _edits(rules.edits, verdicts, by_base=by_base)
     problems = (
         *([run_parts.note(head.part)] if head.part and head.is_part else []),
-        *_drift(history, head, rules),
+        *(_drift(history, head, rules) if history and history.past and not head.is_part else ()),
         *measurement.problems,
         *lacking,
         *([reports_edits.problem(edits)] if edits.decide and not verdict.blocks else []),
@@ -103,12 +104,12 @@ def _facts(settings: Settings, head: Run, history: History | None) -> KnownFacts
     """What the report knows beyond this run: its history, and the judges with their
     calibrations."""
     suites = head.suites
-    rows = FORMATS.values()
-    uses = (use for suite in suites for use in suite.criteria)
+    rows = FORMATS.values() if settings.gate_file.judge.calibration else ()
+    uses = [use for suite in suites for use in suite.criteria if use.is_judged]
     return KnownFacts(
-        trends=history.trends(head) if history else (),
+        trends=history.trends(head) if history and history.past else (),
         past=history.of_cases() if history else {},
-        criterion_judges=() if settings.skip_judged else criterion_judges(uses),
+        criterion_judges=criterion_judges(uses) if uses and not settings.skip_judged else (),
         judged=tuple(judge for row in rows for judge in row.calibrations(settings, suites)),
     )
 
@@ -122,10 +123,8 @@ def _edits(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits
     return replace(edits, decide=is_decisive, by_base=by_base or edits.by_base)
 
 
-def _drift(history: History | None, head: Run, rules: Rules) -> Iterator[Problem]:
+def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     """A warning if the history of base runs shows that the provider's model changed."""
-    if history is None or head.is_part:
-        return
     drift = history.drift(head, deviations=rules.settings.deviations)
     if drift is not None:
         message = Sentence("drift", drift)
@@ -215,7 +214,13 @@ def publish(
     `outcomes`: the sources of head's and the base's outcomes; without them the results exist
     already and are not written. `write`: see `GateSession.write`."""
     settings = rules.settings
-    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    runs = filter(None, (report.run, report.compared.base))
+    has_ces = any(case.ces is not None for run in runs for case in cases_of(run.suites).values())
+    rendered = {
+        name: row.render(report)
+        for name, row in reports.RENDERERS.items()
+        if has_ces or not row.is_of_ces
+    }
     redact_text = redact.redactor_of_files(context.environ)
     if write is None and redact_text is not str:  # `write` redacts stored runs
         rendered = {

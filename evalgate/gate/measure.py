@@ -41,7 +41,6 @@ from evalgate.discovery import (
 from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, UnavailableError, errors_in
-from evalgate.github import events
 from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -129,7 +128,8 @@ def open_gate_session(
     rules = baseline_rules.in_force(
         project.settings, project.suites, rule_base, context, compared=base
     )
-    _require_ready(rules, project.settings, context)
+    if rules.settings is not project.settings:
+        _require_ready(rules, context)
     uses = [suite.agent for suite in rules.suites]
     judges = dotenv.of_judges(rules.settings, uses, context.environ)
     keys = baseline_rules.judge_keys(
@@ -140,10 +140,10 @@ def open_gate_session(
         context,
         environ=judges.environ,
     )
-    key_notices = (
-        *prepare.key_notes(AgentVariables.of(rules.settings, context, keys), judges),
-        *prepare.isolation_problems(rules.settings, context),
-    )
+    key_notices = [*prepare.isolation_problems(rules.settings, context)]
+    if keys:
+        variables = AgentVariables.of(rules.settings, context, keys)
+        key_notices += prepare.key_notes(variables, judges)
     rules, history = baseline_rules.open_history(
         rules,
         project.settings,
@@ -174,12 +174,10 @@ def open_gate_session(
         )
 
 
-def _require_ready(rules: Rules, head_settings: Settings, context: Context) -> None:
-    """Raise ConfigError if the settings that decide are not head's, and a judge's key or a
-    calibration that they need is missing."""
+def _require_ready(rules: Rules, context: Context) -> None:
+    """Raise ConfigError if a judge's key or a calibration is missing that the settings that decide
+    need, which are not head's."""
     settings = rules.settings
-    if settings is head_settings:
-        return
     problems = (
         *discovery_project.unready(settings, rules.suites, environ=context.environ),
         *prepare.format_problems(settings, rules.suites),
@@ -216,7 +214,7 @@ def _journal(name: str, settings: Settings, context: Context, redact_text: Redac
 def _writer(settings: Settings, context: Context, redact_text: Redactor) -> FileWriter | None:
     """The writer of a run that is kept and can be continued; None for other runs, such as
     parts."""
-    is_wanted = context.keep and context.is_attended and not settings.is_part
+    is_wanted = context.keep and context.is_attended and not settings.shard
     if not is_wanted or places.refusal_reason(settings.root, kept.FOLDER, trusted=True):
         return None
     return partial(
@@ -262,32 +260,34 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
     trees = session.earlier.trees
     settings = rules.settings
     checkouts = list(_checkouts(session))
-    limiters = rate_limit.limiters_for(judges.defaults_of(settings), rate_limit.Clock())
+    limiters = rate_limit.limiters_for(settings.gate_file.judge, rate_limit.Clock())
     with contextlib.ExitStack() as stack:
-        panel_context = judges.open_panel(
-            settings,
-            rules.suites,
-            environ=session.judges.environ,
-            cache=context.cache,
-            say=context.say,
-            moment=context.moment,
-            limiters=limiters,
-        )
-        panel = stack.enter_context(panel_context)
+        panel = None
+        if any(suite.asks_models for suite in rules.suites):
+            panel_context = judges.open_panel(
+                settings,
+                rules.suites,
+                environ=session.judges.environ,
+                cache=context.cache,
+                say=context.say,
+                moment=context.moment,
+                limiters=limiters,
+            )
+            panel = stack.enter_context(panel_context)
         watches = defaultdict[Path, list[Watch]](list)
         watch_stack = stack.enter_context(contextlib.ExitStack())
         places = (*checkouts, *_metric_checkouts(session, stack))
         roots = list(dict.fromkeys(place.root for place in places))
-        side_isolation = stack.enter_context(
-            open_isolation(settings, roots, context, hidden_paths=_hidden_paths(session))
-        )
+        hidden_paths = _hidden_paths(session) if context.opening.isolate else ()
+        isolating = open_isolation(settings, roots, context, hidden_paths=hidden_paths)
+        side_isolation = stack.enter_context(isolating)
         pools = _open_agents(session, context, places, side_isolation, stack, sides=len(checkouts))
         runner_session = Session(
             settings,
             context=context,
             panel=panel,
             limiters=limiters,
-            folder=events.root_of(settings.root, context.trigger.links),
+            folder=gate_store.root_of(settings.root, context.trigger.links),
             part=rules.part,
         )
         criteria_by_suite = _criteria(
@@ -305,30 +305,33 @@ def open_session(session: GateSession, context: Context) -> Iterator[Session]:
             side_inputs = _inputs(
                 session, context, checkout, pools[number], watches=watches, tree=tree
             )
-            side = Side(
-                runner_session,
-                checkout,
-                agents=pools[number],
-                criteria=criteria_by_suite,
-                journal=session.journals[number],
-                inputs=side_inputs,
-                shared=() if number == HEAD else session.earlier.unchanged,
+            runner_session.sides.append(
+                Side(
+                    runner_session,
+                    checkout,
+                    agents=pools[number],
+                    criteria=criteria_by_suite,
+                    journal=session.journals[number],
+                    inputs=side_inputs,
+                    shared=() if number == HEAD else session.earlier.unchanged,
+                )
             )
-            runner_session.sides.append(side)
-        # before the first process of an agent in any language
-        if any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
-            _begin_watches(trees, side_isolation, watches, watch_stack)
+        _begin_watches(places, trees, side_isolation, watches, watch_stack)
         yield runner_session
 
 
 def _begin_watches(
+    places: Iterable[Checkout],
     trees: Sequence[Snapshot],
     side_isolation: Isolation | None,
     watches: Mapping[Path, list[Watch]],
     stack: contextlib.ExitStack,
 ) -> None:
-    """Watch the checkouts of these trees now, or each copy of them when it is made. `watches`: of
-    each checkout, one, or one per copy that agents and metrics see; they end with `stack`."""
+    """Watch the checkouts of these trees now, or each copy of them when it is made: before the
+    first process of an agent in any language. `watches`: of each checkout, one, or one per copy
+    that agents and metrics see; they end with `stack`."""
+    if not any(agents.is_asked(suite.agent) for place in places for suite in place.suites):
+        return
 
     def begin(top: Path, copy: Path) -> None:
         """Watch `copy`: the checkout at `top`, or a copy of it."""
@@ -612,7 +615,9 @@ class _Measuring:
         runs = self._rules.settings.runs
         base = self._measured_base
         sides = session.sides
-        self._gate.earlier.take(session, self._rules)
+        earlier = self._gate.earlier
+        if earlier.entries:
+            earlier.take(session, self._rules)
         if self._is_attended and sides[HEAD].reused:
             count = words.counted(len(sides[HEAD].reused), "run")
             session.watcher.say(
@@ -639,7 +644,8 @@ class _Measuring:
         self._share_unchanged()
         if self._late:
             session.first(runs)
-        self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
+        if earlier.entries:
+            self._others = min(earlier.other_agents(session), MOST_AGENTS)
         all_sides = self._rerun()
         return Measurement(
             head=all_sides[0].head,
@@ -812,7 +818,7 @@ class _Measuring:
             return (comparison,) * len(all_sides)
         shared = self._session.sides[BASE].shared
         origin = self._origin(base)
-        edited = baseline_base.edited(base, self._rules.suites, shared)
+        edited = baseline_base.edited(base, self._rules.suites, shared) if shared else ()
         unread = self._unread(shared) if shared else ()
         return [
             failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause)

@@ -14,7 +14,6 @@ from evalgate.baseline.rules import Rules
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.github import events
 from evalgate.model import BaseSource, Report, Run, Suite
 from evalgate.results import file, output, run_parts
 from evalgate.results.file import Stored
@@ -119,7 +118,7 @@ def _refuse_committed(
 def _require_same_root(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError if the shards ran in another folder of the repository than the settings
     name: evalgate.yml and links would differ."""
-    merge_root = events.root_of(settings.root, context.trigger.links)
+    merge_root = store.root_of(settings.root, context.trigger.links)
     if None in (run.root, merge_root) or run.root == merge_root:
         return
     shard_folder, merge_folder = (

@@ -4,6 +4,7 @@ cost."""
 from __future__ import annotations
 
 import os
+import resource
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -59,11 +60,12 @@ def discover(settings: Settings, context: Context) -> Project:
 
 
 def format_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
-    """The problems that the formats find in suites and settings, such as a calibration that does
-    not fit."""
-    return tuple(
-        problem for row in FORMATS.values() for problem in row.find_problems(settings, suites)
-    )
+    """The problems that the formats find in suites, if `on-platform` or a calibration that judges
+    must have needs a format."""
+    rule = settings.gate_file.judge
+    needs_format = settings.on_platform or rule.calibration or rule.min_kappa is not None
+    rows = FORMATS.values() if needs_format else ()
+    return tuple(problem for row in rows for problem in row.find_problems(settings, suites))
 
 
 def require_sound(project: Project, *, strict: bool) -> Project:
@@ -128,6 +130,11 @@ def isolation_problems(settings: Settings, context: Context) -> Iterator[Problem
         yield errors.warning("expectations-readable", message, place, hint)
 
 
+LEAST_MEMORY = 256 * 2**20
+"""With less address space a new thread may end before it reports its start, and its starter waits
+for that report forever."""
+
+
 def make_context(
     settings: Settings,
     *,
@@ -139,12 +146,14 @@ def make_context(
 ) -> Context:
     """The context of a run; `fields`: `keep` and `scored`. By default in this process's
     environment, reported to nobody. Raises MemoryError with too little memory for a run."""
-    process.require_memory()
+    if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
+        raise MemoryError
     audience = audience or Audience()
+    is_of_change = "GITHUB_EVENT_NAME" in environ and events.is_of_change(environ)
     return Context(
         environ=environ,
         cache=cache_of(settings, environ, say=audience.watcher.say),
-        trigger=trigger or Trigger(is_pull_request=events.is_of_change(environ)),
+        trigger=trigger or Trigger(is_pull_request=is_of_change),
         audience=audience,
         opening=opening or Opening(isolate=settings.isolate),
         **fields,
@@ -179,15 +188,15 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     calls = 0
     judge_calls = 0
     least_usd = 0.0
-    is_replayed = criteria_judges.defaults_of(settings).client == "replay"
     for task in tasks:
         calls += _calls(task.case) if agents.is_asked(task.suite.agent) else 0
-        for model, count in () if is_replayed else _questions(task.suite, task.case, settings):
+        asks_models = task.suite.asks_models
+        for model, count in _questions(task.suite, task.case, settings) if asks_models else ():
             judge_calls += count
             least_usd += count * (models.cost_usd(model, LEAST) or 0.0)
     cost = f"{words.dollars(least_usd)} or more; " if least_usd else ""
     texts = [words.counted(calls, "agent model call")] if calls else []
-    if judge_calls:
+    if judge_calls and criteria_judges.defaults_of(settings).client != "replay":
         count_text = words.counted(judge_calls, "judge call")
         texts.append(f"{count_text} ({cost}cached replies are free)")
     return f"expecting at least {' and '.join(texts)}" if texts else ""

@@ -16,7 +16,8 @@ def run(settings: Settings, context: Context) -> Report:
     Raises ConfigError if the repository or the base's rules forbid a run, NothingToDo if there is
     nothing to evaluate, UnavailableError if a journal cannot be written; the journal has everything
     that was measured until then."""
-    forks.refuse_event(context.environ, settings.root)
+    if "GITHUB_EVENT_NAME" in context.environ:
+        forks.refuse_event(context.environ, settings.root)
     project = prepare.discover(settings, context)
     with (
         baseline_base.open_bases(settings, project.suites, context) as bases,

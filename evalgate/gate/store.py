@@ -42,6 +42,7 @@ from evalgate.model import (
     Grade,
     GradedTrial,
     Inputs,
+    Links,
     Purpose,
     Score,
     Suite,
@@ -258,7 +259,7 @@ class EarlierRuns:
             yield
         finally:
             for number, side in enumerate(session.sides):
-                if not session.settings.is_part and side.journal.trials:
+                if not session.settings.shard and side.journal.trials:
                     _put(self.store, side.journal.path, number, context.moment, context)
 
     def other_agents(self, session: Session) -> int:
@@ -355,7 +356,8 @@ def open_earlier_runs(
     top_folders = (top_of(settings.root), base and base.top)
     trees = tuple(_tree(top, settings, context) for top in top_folders if top)
     store = _store(rules, context)
-    drift_time = history.drifted_at(base_history.past)
+    past = base_history.past
+    drift_time = history.drifted_at(past) if past else None
     oldest = max(filter(None, (context.moment - timedelta(days=settings.reuse_days), drift_time)))
     with ExitStack() as stack:
         entries: Sequence[EarlierSide] = ()
@@ -496,6 +498,17 @@ def _tree(top: Path, settings: Settings, context: Context) -> Snapshot:
     )
 
 
+def root_of(root: Path, links: Links) -> str | None:
+    """The path of a gate's folder in its repository, "" for the top; None without a repository."""
+    if links.repository:
+        return links.folder
+    top = top_of(root)
+    if not (top / ".git").exists():
+        return None
+    folder = root.resolve().relative_to(top).as_posix()
+    return "" if folder == "." else folder
+
+
 def _store(rules: Rules, context: Context) -> Store | None:
     """The gate's own store: at a terminal, or in a workflow for a push or for a change from the
     same repository. Authors of a fork's workflow could write its results. None without
@@ -508,7 +521,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
     if not (is_personal or is_of_repository):
         return None
     # the jobs of a workflow run have their checkouts in other folders
-    root = settings.root if is_personal else events.root_of(settings.root, context.trigger.links)
+    root = settings.root if is_personal else root_of(settings.root, context.trigger.links)
     gate = fingerprints.digest([root, settings.name])
     folder = context.cache / FOLDER / gate
     if is_personal:  # of one person, on any branch

@@ -340,15 +340,6 @@ def folder_of(environ: Environ) -> str:
     return _place(root, _repository(folders) or top)
 
 
-def root_of(root: Path, links: Links) -> str | None:
-    """The path of a gate's folder in its repository, "" for the top; None without a repository."""
-    if links.repository:
-        return links.folder
-    root = root.resolve()
-    repository = _repository((root, *root.parents))
-    return None if repository is None else _place(root, repository)
-
-
 def _place(root: Path, repository: Path) -> str:
     """`root` below `repository`, with slashes; empty if it is not below it."""
     return root.relative_to(repository).as_posix() if repository in root.parents else ""

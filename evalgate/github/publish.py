@@ -17,7 +17,7 @@ from evalgate import errors
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
 from evalgate.model import Report, VerdictKind
-from evalgate.reports import annotations as reports_annotations, comment, moved, view, wording
+from evalgate.reports import annotations as reports_annotations, comment, view, wording
 from evalgate.reports.annotations import Remark
 from evalgate.text import markdown, plain, words
 from evalgate.values import Environ, Redactor, frozen_dataclass
@@ -113,7 +113,7 @@ def is_worth_a_comment(report: Report, comment_rule: str) -> bool:
     has_changes = (
         any(case.broken or case.fixed for case in report.compared.cases)
         or report.edits.decide
-        or moved.notable(view.view_of(report)) is not None
+        or view.notable(view.view_of(report)) is not None
     )
     return comment_rule == "changes" and (has_failed or has_changes)
 

@@ -391,6 +391,11 @@ class Suite:
         return any(case.scenario is not None for case in self.eval_set.cases)
 
     @property
+    def asks_models(self) -> bool:
+        """True if a judge scores it, or a simulated user speaks in it."""
+        return self.is_simulated or any(use.is_judged for use in self.criteria)
+
+    @property
     def cases(self) -> tuple[Case, ...]:
         """The cases of its file."""
         return self.eval_set.cases

@@ -29,6 +29,8 @@ class Renderer:
     """What the file is, in words for the tables of docs/reports.md and of the action's outputs."""
     render: Callable[[Report], str]
     """The text of the file; "" for no file."""
+    is_of_ces: bool = False
+    """True if only runs of CES evaluations have the file."""
 
 
 RENDERERS: Table[Renderer] = Table(

@@ -19,7 +19,6 @@ from . import (
     agent_changes,
     cases as reports_cases,
     edits,
-    moved,
     turns as reports_turns,
     view,
     wording,
@@ -228,7 +227,7 @@ def _section(
 
 def _falls(v: View, *, room: int, criteria: int) -> str:
     """The criteria that fell, each with the cases that changed most; "" if none fell."""
-    falls = moved.falls(v)
+    falls = view.falls(v)
     parts: list[str] = []
     remaining_room = room - 200
     shown_turns = set[tuple[CaseKey, int]]()
@@ -479,7 +478,6 @@ _NAMES = {
     "diff_calls": diff_calls,
     "edits": edits,
     "markdown": markdown,
-    "moved_cases": moved,
     "phrase": phrase,
     "relaxed_rules": lambda report: Safe(edits.rules(report.edits, mark=_mark)),
     "turns": reports_turns,

@@ -16,12 +16,11 @@ from evalgate.model import (
 )
 from evalgate.text import diff, plain, words
 from evalgate.values import grouped
-from . import agent_changes, cases, edits, moved, turns, view, wording
+from . import agent_changes, cases, edits, turns, view, wording
 from .cases import CaseView
-from .moved import Fall
 from .phrases import phrase
 from .turns import Turn
-from .view import View
+from .view import Fall, View
 
 GROUPS = 50
 """Entries of broken cases and of broken files."""
@@ -457,7 +456,7 @@ def _comparison_lines(v: View, width: int, *, all_criteria: bool) -> Iterator[Li
     yield Line(base_text)
     changes_text = agent_changes.sentence(agent_changes.changes_of(v.report))
     yield Line(changes_text and phrase("agent_changed", changes_text))
-    for fall in moved.falls(v)[:FALLS]:
+    for fall in view.falls(v)[:FALLS]:
         yield from _fall_lines(fall, (width or LOG_WIDTH) - 6)
     for note in origin.notes:
         text = plain.one_line(plain.clip(str(note), REASON_LIMIT))
@@ -513,7 +512,7 @@ def _verdict_lines(v: View) -> Iterator[Line]:
     if report.is_relaxed:
         yield Line(edits.rules(report.edits, mark=_label), "yellow")
     yield Line(phrase("by_base") if report.edits.by_base else "", "yellow")
-    case_fall = moved.notable(v)
+    case_fall = view.notable(v)
     yield Line(wording.next_step(report, placement="above"))
     yield Line("" if case_fall is None else phrase("still_passing", case_fall))
     rows = wording.commands(report, v.cases, is_local=True)

@@ -149,7 +149,7 @@ class History:
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
         """The trend of each criterion over the last base runs; () for a part."""
-        if self.past is None or self.settings.is_part:
+        if self.past is None or self.settings.shard:
             return ()
         return trends(self.past, pairing.means(run.trials))
 
@@ -159,7 +159,7 @@ class History:
         past = self.past or PastRuns()
         runs = {run.number: run for run in past.runs[-RECENT:]}
         context = self.context
-        is_kept = context.keep and context.is_attended and not self.settings.is_part
+        is_kept = context.keep and context.is_attended and not self.settings.shard
         base_cases = {
             (case.suite, case.case_id): tuple(
                 _past_case(outcome, runs[outcome.number])
@@ -174,7 +174,7 @@ class History:
         """The last drift of the agent that the base branch still has, if it is recent. This run
         counts if it will be kept."""
         past = self.past or PastRuns()
-        if self.is_wanted and not self.settings.is_part and run.complete and not run.truncated:
+        if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, deviations=deviations))
         for drift_run in reversed(past.runs):
             if drift := drift_run.drift:
@@ -199,7 +199,7 @@ class History:
         if (
             self.store is None
             or results is None
-            or settings.is_part
+            or settings.shard
             or not self.is_wanted
             or not run.complete
         ):
@@ -229,11 +229,9 @@ class History:
 
 
 def open_history(settings: Settings, context: Context) -> History:
-    """The configured store and its history, opened before any agent runs. Reports what cannot be
-    used."""
+    """The store that `baseline-folder` names and its history, opened before any agent runs. Reports
+    what cannot be used."""
     unknown = History(settings=settings, context=context)
-    if not settings.baseline_folder:
-        return unknown
     try:
         with git.open_repository(
             settings.root,
@@ -430,9 +428,9 @@ def _compare_windows(
     return Drift(since=since, before=early_mean, after=late_mean, evidence=total_evidence)
 
 
-def drifted_at(past: PastRuns | None) -> datetime | None:
+def drifted_at(past: PastRuns) -> datetime | None:
     """Results older than this are ignored: the provider changed then. None if it did not."""
-    drifts = [run.drift for run in (past.runs if past else ()) if run.drift]
+    drifts = [run.drift for run in past.runs if run.drift]
     return moment(drifts[-1].since) if drifts else None
 
 

@@ -300,17 +300,6 @@ def _interpreter_problem(program: Path) -> str:
     return f"the file exists, but the interpreter in its first line does not: {interpreter_line}{reason}"
 
 
-LEAST_MEMORY = 256 * 2**20
-"""With less address space a new thread may end before it reports its start, and its starter waits
-for that report forever."""
-
-
-def require_memory() -> None:
-    """Raise MemoryError if this process may have less than LEAST_MEMORY."""
-    if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
-        raise MemoryError
-
-
 def _limit_memory(pid: int, limit: int) -> bool:
     """Limit the private memory of a running process, in bytes; False if the system does not support
     it."""

@@ -19,7 +19,7 @@ import simulated
 
 import evalgate
 from evalgate import cli
-from evalgate.comparison import sensitivity
+from evalgate.comparison import compare
 from evalgate.criteria import response_match
 from evalgate.reports import comment, html_report, phrases
 from evalgate.system import git
@@ -54,7 +54,7 @@ def preload():
     for name in ("report.css", *html_report.SCRIPTS):
         html_report._source(name)
     git.git_environment(os.environ)
-    simulated.few(sensitivity.FEWEST_TRIES)
+    simulated.few(compare.FEWEST_TRIES)
     certificates.keep()
     certificates.load()
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from evalgate.comparison import sensitivity
+from evalgate.comparison import compare
 
-TRIES: Final = sensitivity.FEWEST_TRIES
+TRIES: Final = compare.FEWEST_TRIES
 
 
 def few(tries: int = TRIES) -> None:
     """For this process and its forks."""
-    sensitivity.TRIES = tries
+    compare.TRIES = tries

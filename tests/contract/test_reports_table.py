@@ -34,7 +34,6 @@ SHARED = {
     "cases",
     "causes",
     "edits",
-    "moved",
     "page_data",
     "phrases",
     "turns",

@@ -34,8 +34,8 @@ def test_nltk_itself_still_imports_after_the_stemmer() -> None:
 def test_a_run_that_asks_nobody_loads_no_client() -> None:
     script = (
         "import sys, evalgate.cli.commands;"
-        "from evalgate.comparison import sensitivity; from evalgate.model import ThresholdRule;"
-        "assert sensitivity._simulate((0.9,), (0.05, 0.9, ThresholdRule.CONFIRMED), rounds=1, tries=9)[0];"
+        "from evalgate.comparison import compare; from evalgate.model import ThresholdRule;"
+        "assert compare._simulate((0.9,), (0.05, 0.9, ThresholdRule.CONFIRMED), rounds=1, tries=9)[0];"
         "print([name for name in ('google.genai', 'numpy', 'openai', 'requests', 'urllib3') if name in sys.modules])"
     )
     done = subprocess.run(

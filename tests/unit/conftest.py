@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from evalgate.criteria import with_facts
+from evalgate.criteria import informational, with_facts
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import criteria, discover
 from evalgate.errors import Place
@@ -64,6 +64,7 @@ def few_criteria(specs, monkeypatch):
     """Discovery knows these criteria alone."""
     for module in (criteria, discover):
         monkeypatch.setattr(module, "CRITERIA", specs)
+    monkeypatch.setattr(informational, "SPECS", (specs["token_usage_v1"],))
 
 
 def _turn(text):

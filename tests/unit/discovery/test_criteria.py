@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
+from evalgate.criteria import informational
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import criteria
 from evalgate.errors import Place, Severity
@@ -55,6 +56,7 @@ PLACE = Place(file="test_config.json", line=3, column=5, json_path="$.criteria.x
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
     monkeypatch.setattr(criteria, "CRITERIA", SPECS)
+    monkeypatch.setattr(informational, "SPECS", (SPECS["token_usage_v1"],))
 
 
 def check(name, threshold=0.5, **rest):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.errors import Place, Problem, Severity
+from evalgate.gate import store
 from evalgate.github import events
 from evalgate.model import Links
 
@@ -57,7 +58,7 @@ def test_results_know_their_folder_of_the_repository(
     (tmp_path / root).mkdir(parents=True, exist_ok=True)
     if git is not None:
         (tmp_path / git / ".git").mkdir(parents=True)
-    assert events.root_of(tmp_path / root, links) == expected
+    assert store.root_of(tmp_path / root, links) == expected
 
 
 def test_places_move_with_their_folder_and_absolute_ones_stay() -> None:

@@ -11,7 +11,7 @@ from builders.compared_scenarios import COMPARED
 
 from evalgate import reports
 from evalgate.model import Exemption, ExemptionKind, Policy, Report, VerdictKind
-from evalgate.reports import moved, view
+from evalgate.reports import view
 from evalgate.reports.phrases import phrase
 
 LOW = {TOOLS: 0.2, WORDS: 0.1}
@@ -50,7 +50,7 @@ def told(made: Report) -> list[tuple[str, list[str], int]]:
             [f"{each.case.case_id} {phrase('moved', each)}" for each in fall.case_falls],
             fall.higher,
         )
-        for fall in moved.falls(view.view_of(made))
+        for fall in view.falls(view.view_of(made))
     ]
 
 
@@ -107,7 +107,7 @@ def test_the_cases_that_moved(
 
 def test_the_runs_that_show_the_fall_best_stand_side_by_side() -> None:
     assert told(report([[RIGHT, WRONG]], [[WRONG, RIGHT]])) == []  # the means are alike
-    (fall,) = moved.falls(view.view_of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
+    (fall,) = view.falls(view.view_of(report([[RIGHT, WRONG, WRONG]], [[WRONG, RIGHT, RIGHT]])))
     found = fall.case_falls[0].turn
     assert found is not None
     assert (found.expected_calls, found.actual_calls) == (
@@ -177,7 +177,7 @@ def test_a_drop_that_still_passes_is_told_with_what_differs(name: str) -> None:
 )
 def test_a_large_fall_is_told_above_all(head: list[list[Done]], is_told: bool) -> None:
     made = report(head, [[RIGHT], [RIGHT]])
-    assert (moved.notable(view.view_of(made)) is not None) is is_told
+    assert (view.notable(view.view_of(made)) is not None) is is_told
 
 
 def test_what_failed_is_not_told_twice() -> None:
