@@ -475,14 +475,16 @@ def _by_subject(
     plan: Plan, result: EvaluationResult
 ) -> dict[tuple[str, int | None, str, int], Check]:
     """The checks of a result by their subject; equal subjects get a number."""
-    counts: Counter[tuple[str, int | None, str]] = Counter()
-    by_subject = {}
     content = result.golden_result or result.scenario_result or GoldenResult()
-    for check in outcomes.checks(plan, content):
-        key = (check.criterion, check.turn, str(check.subject))
-        by_subject[*key, counts[key]] = check
-        counts[key] += 1
-    return by_subject
+    by_subject = grouped(
+        ((check.criterion, check.turn, str(check.subject)), check)
+        for check in outcomes.checks(plan, content)
+    )
+    return {
+        (*subject, number): check
+        for subject, checks in by_subject.items()
+        for number, check in enumerate(checks)
+    }
 
 
 def render_agreement(report: Report) -> str:
