@@ -25,13 +25,8 @@ MOST = {
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1330,  # functions are named by what they do
-<<<<<<< HEAD
     "replace": 84,
     "largest_room": 6815,  # lines of 100; its rows of reports are apart from what they render
-=======
-    "replace": 86,
-    "largest_room": 6815,  # lines of 100; its rows of reports are apart from what they render
->>>>>>> 37d219055d33a9ab7f4507e3f1c1415fa965cf00
     "longest_function": 450,  # tokens
 }
 
