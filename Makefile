@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # most tests start child processes of ours: compiled once, not once a process
-export PYTHONDONTWRITEBYTECODE :=
+unexport PYTHONDONTWRITEBYTECODE
 UV := UV_COMPILE_BYTECODE=1 $(BIN)/uv
 # behind a proxy only the system knows the certificates
 export UV_SYSTEM_CERTS ?= 1

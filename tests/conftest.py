@@ -40,9 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are processors: a third of the time, a test waits for a child, a server
-    or a timeout."""
-    return (os.cpu_count() or 1) + 2
+    """Half as many again as there are processors: many tests wait for a child or a server. Each
+    process collects all tests and imports what its own ask for, which more of them do not make
+    good."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

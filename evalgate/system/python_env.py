@@ -710,7 +710,7 @@ def _uv(command: Sequence[str], world: InstallSetup, *, cwd: str, settings: Envi
     settings["UV_NO_PROGRESS"] = "1"
     settings["UV_LINK_MODE"] = "copy"  # an edit of an environment's file must not change uv's cache
     # it costs ten times its benefit, except if an agent cannot keep compiled bytecode
-    if sandbox is not None or "PYTHONDONTWRITEBYTECODE" in world.environment:
+    if sandbox or world.environment.get("PYTHONDONTWRITEBYTECODE"):
         settings.setdefault("UV_COMPILE_BYTECODE", "1")
     if http.system_certificates():
         settings.setdefault("UV_SYSTEM_CERTS", "1")

@@ -39,9 +39,21 @@ def run(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    zygote: Zygote | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """`subprocess.run` of the command, its outputs captured as text."""
-    command = start(arguments, cwd=cwd, env=env)
+    """`subprocess.run` of the command, its outputs captured as text; `zygote`: of another copy of
+    evalgate."""
+    command = (
+        start(arguments, cwd=cwd, env=env)
+        if zygote is None
+        else Forked(
+            zygote,
+            [str(EVALGATE), *arguments],
+            cwd=cwd,
+            environment=dict(os.environ if env is None else env),
+            merged=False,
+        )
+    )
     try:
         stdout, stderr = command.communicate(timeout=timeout)
     except BaseException:

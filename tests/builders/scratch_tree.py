@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from builders import forked_command
+from builders.zygotes import Zygote
+
 PROJECT = Path(__file__).parents[2]
 COPIED = (
     "evalgate",
@@ -42,6 +45,8 @@ class ScratchTree:
         self.root = folder / "tree"
         self.repository = folder / "repository"
         self.written: set[str] = set()
+        self.zygote: Zygote | None = None
+        """What has imported the copy's evalgate, once nothing is added any more."""
         for name in copied:
             source, target = PROJECT / name, self.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,15 +79,10 @@ class ScratchTree:
 
     def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Python with the copy in the place of the project."""
-        own = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("GOOGLE_", "GEMINI_"))
-        }
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=self.root,
-            env={**own, **environment},
+            env=self._environment(environment),
             capture_output=True,
             text=True,
             timeout=300,
@@ -127,9 +127,20 @@ class ScratchTree:
 
     def gate(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`evalgate` in the repository."""
-        return self.python(
-            "-m", "evalgate", *arguments, "--root", str(self.repository), **environment
+        asked = [*arguments, "--root", str(self.repository)]
+        if self.zygote is None:
+            return self.python("-m", "evalgate", *asked, **environment)
+        return forked_command.run(
+            asked, cwd=self.root, env=self._environment(environment), zygote=self.zygote
         )
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GOOGLE_", "GEMINI_"))
+        }
+        return {**own, **more}
 
     def report(self, name: str) -> str:
         """A file that the last run wrote."""

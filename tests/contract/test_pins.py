@@ -3,8 +3,6 @@ Node 20."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pins
 import pytest
 import yaml
@@ -37,14 +35,11 @@ def test_none_on_node_20(action: str) -> None:
     assert int(pins.releases()[action].major.removeprefix("v")) > LAST_ON_NODE_20[action]
 
 
-@pytest.mark.parametrize(
-    "path", list(pins.files()), ids=lambda path: str(path.relative_to(pins.ROOT))
-)
-def test_only_releases_of_the_list(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert pins.pinned(text, pins.releases()) == text, (
-        "`make docs golden` writes the list's releases"
-    )
+def test_only_releases_of_the_list() -> None:
+    releases = pins.releases()
+    texts = {path: path.read_text(encoding="utf-8") for path in pins.files()}
+    others = [path for path, text in texts.items() if pins.pinned(text, releases) != text]
+    assert others == [], "`make docs golden` writes the list's releases"
 
 
 def test_dependabot_reads_the_list() -> None:

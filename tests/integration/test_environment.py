@@ -300,6 +300,17 @@ def compile_evil(site: Path) -> None:
     cached.write_bytes(data[:8] + times + data[16:])
 
 
+@pytest.mark.parametrize(("variable", "count"), [("1", 1), ("", 0)])
+def test_modules_are_compiled_where_the_agent_cannot_keep_what_it_compiles(
+    place: Place, variable: str, count: int
+) -> None:
+    """As for Python, a variable without a value is none."""
+    del place.installers["UV_COMPILE_BYTECODE"]
+    place.environment["PYTHONDONTWRITEBYTECODE"] = variable
+    python = place.provide(requirements=("sunshine==1.0",)).python
+    assert len([*Path(python).parents[1].rglob("sunshine.*.pyc")]) == count
+
+
 @pytest.mark.parametrize(
     ("path", "key"),
     [

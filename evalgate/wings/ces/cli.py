@@ -44,16 +44,14 @@ def _show(resource_differences: Iterable[Difference], sides: dict[str, str]) -> 
     """Print a line for each change, and the number of changes."""
     differences = relaxed = 0
     for difference in resource_differences:
-        label = f"{difference.kind} {difference.title}"
+        lines = [(str(change), compare.relaxed_reason(change)) for change in difference.changes]
         if difference.only_in:
+            lines = [(sides[difference.only_in], "".join(difference.relaxed_reasons))]
+        for text, reason in lines:
+            mark = " (may relax)" if reason else ""
+            cli.tell(f"{difference.kind} {difference.title}: {text}{mark}")
             differences += 1
-            mark = " (may relax)" if difference.relaxed_reasons else ""
-            cli.tell(f"{label}: {sides[difference.only_in]}{mark}")
-        for change in difference.changes:
-            mark = " (may relax)" if compare.relaxed_reason(change) else ""
-            cli.tell(f"{label}: {change}{mark}")
-        differences += len(difference.changes)
-        relaxed += len(difference.relaxed_reasons)
+            relaxed += bool(reason)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} that may relax")
 
 

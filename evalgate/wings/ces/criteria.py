@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
+from posixpath import basename
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import CriterionSpec, NoOptions, Verdicts as Words
@@ -115,19 +117,19 @@ def grade_expectations(evidence: TrialView) -> Grade:
     """The share of met expectations, among those that need no judge: calls, responses, transfers,
     variables, literal answers. By turn, the share of expected tools that were called, and all
     unexpected actions."""
-    return unready_reason(evidence) or _grade_checks(evidence, EXPECTATIONS, ())
+    return unready_reason(evidence) or _grade_checks(evidence, EXPECTATIONS)
 
 
 def _grade_checks(
     evidence: TrialView,
     criterion: str,
-    replies: Sequence[tuple[Finding, NotEvaluated | None]],
+    judge_findings: Sequence[Finding] = (),
+    lack: NotEvaluated | None = None,
 ) -> Grade:
     """The share of met checks of a criterion; skipped ones are shown and do not count.
 
-    `replies`: for each question to a judge its finding, and the reason why there is no verdict."""
+    `judge_findings`: one for each question to a judge; `lack`: why a verdict is missing."""
     plan = plan_of(evidence)
-    judge_findings = [finding for finding, _ in replies]
     result = result_of(plan, evidence, _judge_of({criterion: judge_findings}))
     checks = outcomes.checks(plan, result)
     criterion_checks = [check for check in checks if check.criterion == criterion]
@@ -145,17 +147,14 @@ def _grade_checks(
         _share(check for check in criterion_checks if check.turn == number)
         for number in range(1, len(evidence.actual) + 1)
     )
-    unknown = next((check for check in criterion_checks if check.outcome is UNKNOWN), None)
-    failed = any(check.outcome is Outcome.FAIL for check in criterion_checks)
-    if unknown is not None and not failed:
-        lack = next(filter(None, (lack for _, lack in replies)), None)
+    kinds = [check.outcome for check in criterion_checks]
+    if UNKNOWN in kinds and Outcome.FAIL not in kinds:
+        unknown = criterion_checks[kinds.index(UNKNOWN)]
         lack = lack or not_evaluated(Reason.NOTHING_RECORDED, "ces_unknown", unknown)
         return replace(lack, turns=by_turn, findings=findings)
-    decided_checks = [
-        check for check in criterion_checks if check.outcome in (Outcome.PASS, Outcome.FAIL)
-    ]
-    if decided_checks:
-        return Score(value=_share(decided_checks) or 0.0, turns=by_turn, findings=findings)
+    passed, failed = map(kinds.count, (Outcome.PASS, Outcome.FAIL))
+    if passed or failed:
+        return Score(value=passed / (passed + failed), turns=by_turn, findings=findings)
     if all(check.outcome is Outcome.SKIPPED for check in checks):
         return not_evaluated(
             Reason.SKIPPED, "ces_skipped", len(checks), turns=by_turn, findings=findings
@@ -214,13 +213,13 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     results = ask.panel.vote_all(
         [judged.sampled(ask, ask_verdict(question, evidence.actual)) for question in questions]
     )
-    replies = []
+    findings = []
     for question, result in zip(questions, results, strict=True):
         turn = question.turn + 1 if question.turn >= 0 else None
         subject = question.argument or question.expected[:200] or question.kind.value
-        finding = judged.finding_of(result, turn=turn, subject=subject)
-        replies.append((finding, judged.lack_of(result)))
-    return _grade_checks(evidence, name, replies)
+        findings.append(judged.finding_of(result, turn=turn, subject=subject))
+    lack = next(filter(None, map(judged.lack_of, results)), None)
+    return _grade_checks(evidence, name, findings, lack)
 
 
 VERSION = "1"
@@ -358,8 +357,7 @@ def grade_listed(evidence: TrialView, *, name: str, ask: Inquiry) -> Grade:
     plan = plan_of(evidence)
     if name == NAMED:
         texts = []
-        for expectation in plan.conversation_expectations:
-            identifier = expectation.rpartition("/")[2]
+        for identifier in map(basename, plan.conversation_expectations):
             if not plan.prompts.get(identifier):
                 return not_evaluated(
                     Reason.RUBRICS_MISSING, "ces_expectation_missing", repr(identifier)
@@ -382,9 +380,8 @@ def _in_order(grade: Grade) -> Grade:
     """The share of goals reached before the first goal that was not."""
     if not isinstance(grade, Score):
         return grade
-    scores = [finding.score or 0.0 for finding in grade.findings]
-    reached = next((number for number, score in enumerate(scores) if score < 1), len(scores))
-    share = reached / len(scores) if scores else 0.0
+    reached = list(takewhile(lambda finding: finding.score == 1.0, grade.findings))
+    share = len(reached) / max(len(grade.findings), 1)
     return replace(grade, value=share, turns=(*grade.turns[:-1], share))
 
 

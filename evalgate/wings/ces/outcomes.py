@@ -864,12 +864,7 @@ def _same_response(expected_response: Json, actual: ActualResponse) -> bool:
 def as_observed(call: ActualCall, app: str, expected: ToolCall | None = None) -> ToolCall:
     """A call as CES writes it, under the name of the expected one if it matches one."""
     template = expected or ToolCall(tool=f"{app}/tools/{call.name}")
-    return ToolCall(
-        tool=template.tool,
-        toolset_tool=template.toolset_tool,
-        id=call.id or "",
-        args=dict(call.arguments),
-    )
+    return template.model_copy(update={"id": call.id or "", "args": dict(call.arguments)})
 
 
 def observed_response(response: ActualResponse, expected: ToolCall | ToolResponse) -> ToolResponse:

@@ -653,14 +653,14 @@ def _duplicate_names(resources: list[Resource]) -> Iterator[Problem]:
 
 def _references(resources: list[Resource]) -> Iterator[Problem]:
     """Check references to expectations and evaluations, by either name."""
-    names_by_kind: dict[Kind, set[str]] = {}
-    for resource in resources:
-        names_by_kind.setdefault(resource.kind, set()).update({resource.id, resource.title})
+    names_by_kind = grouped(
+        (resource.kind, name) for resource in resources for name in (resource.id, resource.title)
+    )
     for resource in resources:
         message = resource.message
         kind, names, _ = references_of(message)
         for name in names if resource.kind in RESOURCES else ():  # goldens for cxas have no names
-            known_names = names_by_kind.get(kind, set())
+            known_names = names_by_kind.get(kind, [])
             last_part = basename(name)
             if last_part in known_names:
                 continue

@@ -52,6 +52,7 @@ from .shapes import (
     SemanticSimilarityMetrics,
     SpanLatency,
     SpanType,
+    ToolCall,
     ToolCallLatency,
     ToolCallLatencyMetrics,
     ToolLatency,
@@ -257,10 +258,10 @@ def _metrics(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppV
     counts = _counts(results)
     parts = _parts_of(results)
     turns = [part for part in parts if isinstance(part, TurnReplayResult)]
-    ratings = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
+    ratings = [turn.hallucination_result for turn in turns]
     for part in parts:
         ratings += part.hallucination_result if isinstance(part, ScenarioResult) else ()
-    claims = [rating.score for rating in ratings if rating.score in (0, 1)]  # -1: no claim
+    claims = [rating.score for rating in ratings if rating and rating.score in (0, 1)]
     similarities = [
         outcome.semantic_similarity_result.score
         for turn in turns
@@ -299,19 +300,23 @@ def _mean(values: Sequence[float]) -> list[float]:
     return [statistics.fmean(values)] if values else []
 
 
-def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
-    counts: dict[str, list[int]] = {}
-    for turn in turns:
-        for outcome in turn.expectation_outcome:
-            call = outcome.expectation.tool_call if outcome.expectation is not None else None
-            result = outcome.tool_invocation_result
-            if call is None or result is None or result.outcome not in (Outcome.PASS, Outcome.FAIL):
-                continue
-            toolset = call.toolset_tool
-            tool = call.tool or (f"{toolset.toolset}/tools/{toolset.tool_id}" if toolset else "")
-            counts.setdefault(tool, [0, 0])[result.outcome is Outcome.FAIL] += 1
-    for tool, (passed, failed) in sorted(counts.items()):
-        yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)
+def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterator[ToolMetrics]:
+    by_tool = grouped(
+        (_tool_of(expected.tool_call), result.outcome)
+        for turn in turns
+        for outcome in turn.expectation_outcome
+        if (expected := outcome.expectation) and expected.tool_call
+        if (result := outcome.tool_invocation_result)
+    )
+    for tool, outcomes_of_tool in sorted(by_tool.items()):
+        passed, failed = map(outcomes_of_tool.count, (Outcome.PASS, Outcome.FAIL))
+        if passed or failed:
+            yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)
+
+
+def _tool_of(call: ToolCall) -> str:
+    toolset = call.toolset_tool
+    return call.tool or (f"{toolset.toolset}/tools/{toolset.tool_id}" if toolset else "")
 
 
 # --- the file ---
@@ -470,14 +475,16 @@ def _by_subject(
     plan: Plan, result: EvaluationResult
 ) -> dict[tuple[str, int | None, str, int], Check]:
     """The checks of a result by their subject; equal subjects get a number."""
-    counts: Counter[tuple[str, int | None, str]] = Counter()
-    by_subject = {}
     content = result.golden_result or result.scenario_result or GoldenResult()
-    for check in outcomes.checks(plan, content):
-        key = (check.criterion, check.turn, str(check.subject))
-        by_subject[*key, counts[key]] = check
-        counts[key] += 1
-    return by_subject
+    by_subject = grouped(
+        ((check.criterion, check.turn, str(check.subject)), check)
+        for check in outcomes.checks(plan, content)
+    )
+    return {
+        (*subject, number): check
+        for subject, checks in by_subject.items()
+        for number, check in enumerate(checks)
+    }
 
 
 def render_agreement(report: Report) -> str:
