@@ -18,7 +18,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from evalgate.errors import Place
 from evalgate.model import (
     AgentDetails,
     Attachment,
@@ -557,9 +556,9 @@ class EvalCaseWire(Wire):
             )
         return self
 
-    def to_model(self, *, place: Place | None = None) -> Case:
-        """The case. An empty `final_session_state` expects nothing, because ADK writes one into
-        every case."""
+    def to_model(self, **facts: Any) -> Case:
+        """The case, with further facts (`place`, `extras`). An empty `final_session_state` expects
+        nothing, because ADK writes one into every case."""
         turns = self.conversation
         return Case(
             case_id=self.eval_id,
@@ -568,7 +567,7 @@ class EvalCaseWire(Wire):
             session=self.session_input.to_model() if self.session_input else None,
             rubrics=tuple(rubric.to_model() for rubric in self.rubrics or ()),
             expects_state=self.final_session_state or None,
-            place=place,
+            **facts,
         )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalgate.errors import Place
 from evalgate.model import Case, Content
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import plain, words
@@ -651,8 +650,9 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {
 }
 
 
-def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | None:
-    """The case at `spot`; None, with a problem, if it is invalid."""
+def read_case(raw: Any, spot: Spot, **facts: Any) -> Case | None:
+    """The case at `spot`; None, with a problem, if it is invalid. `facts`: see
+    EvalCaseWire.to_model."""
     with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)
         unused_keys = sorted(raw.keys() - _KNOWN)
@@ -662,7 +662,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | Non
                 nearest_name = words.nearest(to_snake(key), missing_keys, cutoff=0.8)
                 if nearest_name or not key.startswith("_"):
                     spot.at(key).unknown_key("a case", near=nearest_name)
-            return case.to_model(place=place)
+            return case.to_model(**facts)
     repaired_case = CASE.read(raw, spot)
     if isinstance(repaired_case, dict) and repaired_case.keys().isdisjoint(_TALKS):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
@@ -674,7 +674,7 @@ def read_case(raw: Any, spot: Spot, *, place: Place | None = None) -> Case | Non
         spot.adk_warning("missing-eval-id", message)
         repaired_case["eval_id"] = default_id
     wire = spot.validated(EvalCaseWire, repaired_case)
-    return wire.to_model(place=place) if wire else None
+    return wire.to_model(**facts) if wire else None
 
 
 def read_content(raw: Any, spot: Spot, *, role: str) -> Content | None:

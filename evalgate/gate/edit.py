@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -43,8 +44,9 @@ from evalgate.model import (
 from evalgate.reports import turns
 from evalgate.reports.turns import Turn
 from evalgate.results.labels import UNSTABLE
+from evalgate.system import redact
 from evalgate.text import words
-from evalgate.values import Redactor, Sentence, frozen_dataclass
+from evalgate.values import Sentence, frozen_dataclass, json_text
 from .stored_results import StoredCase
 
 
@@ -326,7 +328,6 @@ def add(
     new_recordings: Sequence[Recording],
     *,
     name: str,
-    redact: Redactor,
     session: SessionInput | None = None,
 ) -> list[Case]:
     """Append conversations as cases to an evaluation set, which is created if it is missing.
@@ -338,7 +339,8 @@ def add(
     display_path = str(target)
     stem = target.name.partition(".")[0]
     source = rewrite.read(target, shown_as=display_path) if target.exists() else None
-    text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
+    text = json_text({"eval_set_id": stem, "name": stem, "eval_cases": []})
+    redact_text = redact.redactor_of_files(os.environ)
     names: set[str] = set()
     if source is not None:
         text = source.text
@@ -363,7 +365,7 @@ def add(
         new_cases.append(case)
         case_text = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
         # a lone surrogate, which no file can contain
-        case_document = json.loads(redact(case_text.encode("utf-8", "replace").decode()))
+        case_document = json.loads(redact_text(case_text.encode("utf-8", "replace").decode()))
         new_text = rewrite.appended(text, ("eval_cases",), case_document) or rewrite.appended(
             text, ("evalCases",), case_document
         )

@@ -169,9 +169,7 @@ class AdkServerConversation(EndpointTurns):
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
-            invocation_id=next(
-                (event.invocation_id for event in events if event.invocation_id), ""
-            ),
+            invocation_id=next(filter(None, (event.invocation_id for event in events)), ""),
             timings=Timings(total_s=time.monotonic() - start_time),
         )
         self.done.append(invocation)
@@ -193,11 +191,9 @@ class AdkServerConversation(EndpointTurns):
         apps = self.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
-        served = (
-            ", ".join(str(app) for app in apps[:10])
-            if isinstance(apps, list)
-            else "an invalid response"
-        )
+        served = "an invalid response"
+        if isinstance(apps, list):
+            served = ", ".join(map(str, apps[:10]))
         message = f"cannot choose an app (the server lists: {served or 'none'}); set `app_name` in the agent's options"
         raise self.failed(FailureKind.START, message)
 

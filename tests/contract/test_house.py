@@ -16,16 +16,16 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 465_830,
-    "core_tokens": 344_600,  # conditions by which a plain case enters less
+    "tokens": 465_274,
+    "core_tokens": 344_581,  # conditions by which a plain case enters less
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
-    "modules": 257,  # with seven wings, programs and mended requirements
-    "value_classes": 351,  # ADK's case and ours, a criterion as configured, both sides of a case
+    "modules": 255,  # with seven wings, programs and mended requirements
+    "value_classes": 350,  # ADK's case and ours, a criterion as configured, both sides of a case
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1330,  # functions are named by what they do
-    "replace": 86,
+    "replace": 84,
     "largest_room": 6815,  # lines of 100; its rows of reports are apart from what they render
     "longest_function": 450,  # tokens
 }

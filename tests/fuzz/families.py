@@ -60,7 +60,7 @@ from evalgate.wings.calibrate.labels import LabelProblem
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
 from evalgate.wings.ces.shapes import LOCAL_APP, content_of
-from evalgate.wings.google_cloud import criteria as google_criteria, eval_config, service
+from evalgate.wings.google_cloud import criteria as google_criteria, eval_config
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
@@ -462,7 +462,7 @@ def _read_reply(data: bytes) -> None:
     hallucinations_v1.parse_split(text, " ".join(_SENTENCES))
     hallucinations_v1.parse_split(f"<sentence>{text}</sentence>", text[:20_000])
     generate.parse(text)
-    service.parse(text)
+    google_criteria.parse(text)
     with suppress(ValueError):
         replay.parse_entry(text)
 

@@ -222,7 +222,7 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         (
             ["a.test.json", "--from", "log.json", "--session", "of mie"],
             None,
-            "Did you mean 'of mine'?",
+            "Did you mean `of mine`?",
         ),
         # an old format has no list to add to
         (

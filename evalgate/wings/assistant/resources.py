@@ -96,17 +96,14 @@ class ServerResources(Resources):
                 if isinstance(evaluation, str):
                     raise Refused("NOT_FOUND", evaluation)
                 selection.append(evaluation)
+        by_tag = grouped(
+            (tag, evaluation) for evaluation in evaluations for tag in _tag_names(evaluation)
+        )
         for tag in tags:
-            tagged_evaluations = [
-                evaluation for evaluation in evaluations if tag in _tag_names(evaluation)
-            ]
-            if not tagged_evaluations:
-                known_tags = {
-                    known for evaluation in evaluations for known in _tag_names(evaluation)
-                }
-                hint = words.suggest(tag[:100], known_tags, prefix="; ")
+            if tag not in by_tag:
+                hint = words.suggest(tag[:100], by_tag, prefix="; ")
                 raise Refused("NOT_FOUND", f"no evaluation has the tag {tag[:100]!r}{hint}")
-            selection += tagged_evaluations
+            selection += by_tag[tag]
         return list({(resource.file, resource.path): resource for resource in selection}.values())
 
     def selections(self, **chosen: Any) -> dict[str, str]:

@@ -29,10 +29,8 @@ from evalgate.formats import recordings, rewrite
 from evalgate.gate import edit, prepare
 from evalgate.judges import prompting
 from evalgate.results import output
-from evalgate.system import redact
 from evalgate.system.files import top_of
 from evalgate.text import plain, words
-from evalgate.values import with_keys
 from . import generate as author_generate, old_formats, starter
 from .starter import Starter
 
@@ -88,7 +86,7 @@ def init(*, action: str, force: bool, **values: Any) -> int:
     written_paths = first_files
     unchanged_paths = []
     for path, text, current_text in pending:
-        if current_text is None or force:
+        if force or not (plan.top / path).is_file():
             backup = starter.write(plan, path, text)
             click.echo(f"wrote {path}; the former file is {backup}" if backup else f"wrote {path}")
             written_paths.append(path)
@@ -123,7 +121,7 @@ def _first_case(settings: Settings, *, question: str, is_agreed: bool) -> Iterat
     click.echo("There is no evaluation file yet. The first case is what your agent does now.")
     cli.tell(f"agent: {discovery_agents.label(uses[0])}")
     if len(uses) > 1:
-        other_agents = words.listed([starter.argument(use) for use in uses[1:]], limit=5)
+        other_agents = words.listed(map(starter.argument, uses[1:]))
         cli.tell(f"  (others by --agent: {other_agents})")
     try:
         question = question or click.prompt("Ask it one question")
@@ -217,9 +215,8 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     known_names = [recording.case_id for recording in reading.recordings]
     for session in sessions:
         if session not in known_names:
-            nearest_name = words.nearest(session, known_names)
-            choice = f"It has {words.listed(known_names, limit=5)}."
-            hint = f"Did you mean {nearest_name!r}?" if nearest_name else choice
+            choice = f"It has {words.listed(known_names)}."
+            hint = words.did_you_mean(session, known_names, fallback=choice)
             raise ConfigError(f"has no session {session!r}", place=Place(str(log)), hint=hint)
     chosen = [
         recording
@@ -228,12 +225,12 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     ]
     cli.show_problems(reading.problems)
     if name and len(chosen) > 1:
-        session_ids = words.listed([recording.case_id for recording in chosen], limit=5)
+        session_ids = words.listed(recording.case_id for recording in chosen)
         raise ConfigError(
             f"{log} holds {len(chosen)} sessions, and --case names one case",
             hint=f"--session: {session_ids}",
         )
-    cases = edit.add(file, chosen, name=name, redact=redact.redactor_of_files(os.environ))
+    cases = edit.add(file, chosen, name=name)
     for case in cases:
         turns = case.turns
         calls = sum(len(turn.tool_calls) for turn in turns)
@@ -298,19 +295,17 @@ def migrate(old: str, new: str | None, initial_session: str | None, force: bool)
     "--into", default="generated", show_default=True, help="Output folder, below the root."
 )
 @cli.ends
-def generate(**values: Any) -> int:
+def generate(count: int, instruction: str, model: str, into: str, **values: Any) -> int:
     """Generate conversation scenarios for an agent (docs/simulation.md)."""
     settings = commands.settings_of(values)
     context = commands.context_of(settings)
-    arguments = with_keys(values, ("count", "instruction", "model", "into"))
-    files, count = author_generate.generate(settings, context, **arguments)
-    for path in files:
-        click.echo(f"wrote {os.path.relpath(path)}")
-    if count < values["count"]:
-        click.echo(
-            f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True
-        )
-    click.echo(
-        f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`"
+    files, written = author_generate.generate(
+        settings, context, count=count, instruction=instruction, model=model, into=into
     )
+    paths = [os.path.relpath(path) for path in files]
+    for path in paths:
+        click.echo(f"wrote {path}")
+    if written < count:
+        click.echo(f"{words.counted(count, 'scenario')} requested, {written} written", err=True)
+    click.echo(f"review {words.counted(written, 'scenario')}, then `evalgate run {paths[0]}`")
     return ExitCode.PASS

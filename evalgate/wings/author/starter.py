@@ -55,6 +55,7 @@ from evalgate.values import (
     elements,
     frozen_dataclass,
     grouped,
+    json_text,
     matches_any,
     without,
 )
@@ -133,7 +134,7 @@ def plan(settings: Settings, *, action: str = "") -> Starter:
     if rules:
         file = gate_file_of(settings.root)
         path = file.relative_to(top).as_posix()
-        files[path] = _with_agents(rules, old_text=_text_of(file) or "")
+        files[path] = _with_agents(rules, old_text=_text_of(file))
     steps = (step for step in doctor.steps_of(top) if isinstance(step, doctor.GateStep))
     elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
@@ -162,9 +163,8 @@ def add_rule(settings: Settings, suites: Sequence[str], use: AgentUse) -> str:
     ConfigError if the file cannot simply be extended, UnavailableError."""
     file = gate_file_of(settings.root)
     path = file.relative_to(settings.root).as_posix()
-    lines = [f"  - suites: [{', '.join(map(json.dumps, suites))}]"]
-    rule = "\n".join([*lines, *(f"    {option}" for option in _options(use))])
-    old_text = _text_of(file) or ""
+    rule = "\n    ".join([f"  - suites: [{', '.join(map(json.dumps, suites))}]", *_options(use)])
+    old_text = _text_of(file)
     text = _with_agents(f"agents:\n{rule}\n", old_text=old_text)
     if not text.startswith(old_text.rstrip()):  # the file has agents, perhaps as its last key
         text = f"{old_text.rstrip()}\n{rule}\n"
@@ -378,12 +378,12 @@ def _with_agents(rules: str, *, old_text: str) -> str:
     return text if other_settings == (old_document.raw or {}) else rules
 
 
-def _text_of(file: Path) -> str | None:
-    return file.read_text("utf-8", "replace") if file.is_file() else None
+def _text_of(file: Path) -> str:
+    return file.read_text("utf-8", "replace") if file.is_file() else ""
 
 
-def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
-    """The path, new text and current text (None if missing) of each file that needs a change."""
+def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str]]:
+    """The path, new text and current text ("" if missing) of each file that needs a change."""
     for path, text in starter.files.items():
         file = starter.top / path
         current_text = _text_of(file)
@@ -399,7 +399,7 @@ def write(starter: Starter, path: str, text: str) -> str:
         raise UnavailableError(f"{path} leads out of the repository by a symbolic link")
     with errors.unavailable(f"{path} cannot be written"):
         file.parent.mkdir(parents=True, exist_ok=True)
-        is_lost = file.is_file() and not text.startswith((_text_of(file) or "").rstrip())
+        is_lost = file.is_file() and not text.startswith(_text_of(file).rstrip())
         if is_lost:
             file.replace(f"{file}{BACKUP_SUFFIX}")
         file.write_text(text, encoding="utf-8")
@@ -528,11 +528,8 @@ def criteria_of(first_turn: FirstTurn) -> JsonObject:
     if judge:
         rubric = {"rubric_id": "useful", "rubric_content": {"text_property": RUBRIC}}
         options = {"judge_model_options": {"judge_model": judge}} if judge != ADK_MODEL else {}
-        criteria["rubric_based_final_response_quality_v1"] = {
-            "threshold": 0.8,
-            **options,
-            "rubrics": [rubric],
-        }
+        quality = {"threshold": 0.8, **options, "rubrics": [rubric]}
+        criteria["rubric_based_final_response_quality_v1"] = quality
     else:
         criteria["response_match_score"] = LIKENESS
     return criteria
@@ -555,13 +552,12 @@ def write_case(first_turn: FirstTurn, settings: Settings) -> Iterator[str]:
         file,
         [recording],
         name=candidates.NAME,
-        redact=redact.redactor_of_files(os.environ),
         session=SessionInput(state=first_turn.state) if first_turn.state else None,
     )
     yield file.relative_to(settings.root).as_posix()
     config = folder / "test_config.json"
     if not config.exists():
-        text = json.dumps({"criteria": criteria_of(first_turn)}, indent=2) + "\n"
+        text = json_text({"criteria": criteria_of(first_turn)})
         rewrite.create(config, text, root=settings.root)
         yield config.relative_to(settings.root).as_posix()
     suite = candidates.suite_of(first_turn.use, settings)

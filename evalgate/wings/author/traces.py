@@ -150,14 +150,8 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
     reported_names: set[str] = set()
     for turn_span in sorted(_turn_spans(spans), key=lambda span: span.start):
         inner_spans = list(_walk(turn_span))
-        name = next(
-            (
-                str(session)
-                for span in inner_spans
-                if (session := span.first(*_SESSION_ATTRIBUTES)) is not None
-            ),
-            turn_span.trace,
-        )
+        ids = (span.first(*_SESSION_ATTRIBUTES) for span in inner_spans)
+        name = next((str(session) for session in ids if session is not None), turn_span.trace)
         try:
             turn = _turn(turn_span, inner_spans)
         except _OrderUnknown as problem:
@@ -182,41 +176,30 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
 
 
 def _is_sdk_span(raw: Json) -> bool:
-    context = raw.get("context")
-    return (
-        isinstance(context, dict)
-        and "span_id" in context
-        and isinstance(raw.get("attributes"), dict)
-    )
+    has_id = member(raw.get("context"), "span_id") is not None
+    return has_id and isinstance(raw.get("attributes"), dict)
 
 
 def _spans(raw: Json) -> Iterator[Span]:
     if _is_sdk_span(raw):
-        context = raw["context"]
-        yield Span(
-            trace=str(context.get("trace_id")),
-            id=str(context["span_id"]),
-            parent=str(raw.get("parent_id") or ""),
-            name=str(raw.get("name") or ""),
-            start=_seconds(raw.get("start_time")),
-            attributes=dict(raw["attributes"]),
-        )
+        yield _span({**raw, **raw["context"]}, raw["attributes"])
         return
     for resource in _objects(raw, "resource_spans"):
         for scope in _objects(resource, "scope_spans"):
             for span in _objects(scope, "spans"):
-                fields = to_fields(span)
-                yield Span(
-                    trace=str(fields.get("trace_id") or ""),
-                    id=str(fields.get("span_id") or ""),
-                    parent=str(fields.get("parent_span_id") or ""),
-                    name=str(fields.get("name") or ""),
-                    start=_seconds(fields.get("start_time_unix_nano")),
-                    attributes={
-                        str(attribute.get("key")): _value(attribute.get("value"))
-                        for attribute in _objects(span, "attributes")
-                    },
-                )
+                yield _span(to_fields(span), _values(span, "attributes"))
+
+
+def _span(fields: Json, attributes: JsonObject) -> Span:
+    """A span of either shape: OTLP's keys, then the SDK's."""
+    return Span(
+        trace=str(fields.get("trace_id") or ""),
+        id=str(fields.get("span_id") or ""),
+        parent=str(fields.get("parent_span_id") or fields.get("parent_id") or ""),
+        name=str(fields.get("name") or ""),
+        start=_seconds(fields.get("start_time_unix_nano") or fields.get("start_time")),
+        attributes=attributes,
+    )
 
 
 def _objects(raw: Any, key: str) -> list[JsonObject]:
@@ -228,17 +211,20 @@ def _value(raw: Any, depth: int = 20) -> Any:
     if not isinstance(raw, dict) or len(raw) != 1 or depth == 0:
         return None
     name, value = next(iter(raw.items()))
-    if to_snake(name) == "array_value":
-        return [_value(element, depth - 1) for element in _objects(value, "values")]
-    if to_snake(name) == "kvlist_value":
-        return {
-            str(pair.get("key")): _value(pair.get("value"), depth - 1)
-            for pair in _objects(value, "values")
-        }
-    if to_snake(name) == "int_value" and isinstance(value, str):
-        with suppress(ValueError):
-            return int(value)
+    match to_snake(name):
+        case "array_value":
+            return [_value(element, depth - 1) for element in _objects(value, "values")]
+        case "kvlist_value":
+            return _values(value, "values", depth - 1)
+        case "int_value" if isinstance(value, str):
+            with suppress(ValueError):
+                return int(value)
     return value
+
+
+def _values(raw: Any, key: str, depth: int = 20) -> JsonObject:
+    """The Python values of a list of OTLP's KeyValues."""
+    return {str(pair.get("key")): _value(pair.get("value"), depth) for pair in _objects(raw, key)}
 
 
 def _seconds(raw: Any) -> float:
@@ -520,7 +506,7 @@ def _flat_messages(span: Span, side: str) -> list[Content]:
     for message in _flat(span.attributes, f"llm.{side}_messages."):
         contents = _flat(message, "message.contents.")
         texts = [part.get("message_content.text") for part in contents]
-        text = "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
+        text = "\n".join(map(str, filter(None, [message.get("message.content"), *texts])))
         parts: list[Part] = [Text(text=text)] if text else []
         parts += [
             _call(

@@ -6,6 +6,6 @@ COMMANDS = (
     Command(
         "calibrate",
         "Compare the judge with human labels; write calibration.json.",
-        "evalgate.wings.calibrate.cli:command",
+        "evalgate.wings.calibrate.calibrate:command",
     ),
 )

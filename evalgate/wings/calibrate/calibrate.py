@@ -1,20 +1,32 @@
-"""`evalgate calibrate`: reads labels, gets the judge's verdicts on them, and computes the
-agreement."""
+"""`evalgate calibrate`: judge-human agreement, locally or in a scheduled workflow. Reads labels,
+asks the judge about the same texts, and computes the agreement."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from evalgate import __version__, criteria
+import click
+
+from evalgate import __version__, cli, criteria
+from evalgate.cli import commands
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionServices
 from evalgate.discovery import agents, discover, walk
-from evalgate.errors import ConfigError, NothingToDo, Problem, UnavailableError, errors_in
+from evalgate.errors import (
+    ConfigError,
+    ExitCode,
+    NothingToDo,
+    Problem,
+    UnavailableError,
+    errors_in,
+)
 from evalgate.formats import fingerprints
 from evalgate.github import forks
 from evalgate.judges.panel import VotingPanel
@@ -23,6 +35,7 @@ from evalgate.model import (
     Calibration,
     ConfigOrigin,
     CriteriaSource,
+    CriterionCalibration,
     CriterionUse,
     EvalSet,
     Grade,
@@ -31,10 +44,11 @@ from evalgate.model import (
     Suites,
 )
 from evalgate.model.deviations import Deviations
-from evalgate.results import file
+from evalgate.model.run import total_of
+from evalgate.results import file, output
 from evalgate.runner import session
 from evalgate.text import plain, words
-from evalgate.values import Environ, Log, frozen_dataclass, grouped
+from evalgate.values import grouped
 from . import agreement, labels
 from .labels import LabelledItem, LabelledVerdict, LabelsReading
 
@@ -42,85 +56,149 @@ MAX_THREADS = 16
 SEED = 0
 UNUSED_SUITE = "labels"
 """Key of the suite of criteria that no suite of the repository uses."""
+FILE_NAME = "calibration.json"
+RESULTS = "results.json"
+SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debug")
 
 
-@frozen_dataclass
-class JudgeAnswers:
-    """The judge's verdicts on the labels."""
-
-    verdicts: Sequence[LabelledVerdict]
-    notes: Sequence[str]
-    """For the reader of the calibration."""
-    problems: tuple[Problem, ...]
-    """Warnings about the labels."""
-    judge_uses: Sequence[JudgeUse]
-    """The cost of the judge."""
-
-
-def calibrate(
-    settings: Settings,
-    labels_file: Path,
-    *,
-    conversations: Path,
-    environ: Environ,
-    cache: Path,
-    say: Log,
-) -> tuple[Calibration, JudgeAnswers]:
-    """Compare the judge with the labels.
-
-    `conversations`: the results file with the labeled conversations. `cache`: a folder. `say`:
-    receives warnings.
-
-    Raises ConfigError with every problem of the labels, NothingToDo without labels,
-    UnavailableError if the judge decided nothing."""
+@click.command("calibrate")
+@commands.options(*SETTINGS)
+@click.option(
+    "--conversations",
+    metavar="FILE",
+    help="The results.json that the labels refer to. [default: the last run's]",
+)
+@click.option(
+    "--write",
+    "written",
+    metavar="FILE",
+    help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {FILE_NAME}]",
+)
+@click.option(
+    "--fail-under-kappa",
+    type=click.FloatRange(-1, 1),
+    metavar="NUMBER",
+    help="Exit with code 1 below this kappa.",
+)
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Write LABELS as a template to fill in, from the run in --conversations, without the judge's verdicts.",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Lines per criterion in a template.",
+)
+@click.argument("labels_path", metavar="LABELS")
+@cli.ends
+def command(labels_path: str, **values: Any) -> int:
+    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line
+    (docs/calibration.md)."""
+    settings = commands.settings_of(values)
+    results = _path(values["conversations"]) or settings.root / settings.output / RESULTS
+    if values["draft"]:
+        return _draft(Path(labels_path), results, most=values["most"], seed=settings.seed)
+    output_path = _path(values["written"]) or settings.root / (
+        settings.gate_file.judge.calibration or FILE_NAME
+    )
+    context = commands.context_of(settings)
+    labels_file = Path(labels_path).absolute()
     is_inside = labels_file.is_relative_to(settings.root)
-    path = labels_file.relative_to(settings.root) if is_inside else labels_file
-    display_path = path.as_posix()
-    content = walk.read_user_file(labels_file, label=display_path)
-    text = plain.decode(content, file=display_path)
+    shown_file = labels_file.relative_to(settings.root) if is_inside else labels_file
+    reading = read_labels(labels_file, shown_as=shown_file.as_posix())
+    verdicts, notes, judge_uses = _ask(settings, context, reading, results)
+    calibration = Calibration(
+        evalgate=__version__,
+        made_at=context.moment.isoformat(timespec="seconds"),
+        labels_file=shown_file.as_posix(),
+        criteria=calibrations_of(verdicts),
+        seed=SEED,
+        draws=agreement.DRAWS,
+    )
+    cli.show_problems(tuple(reading.problems))
+    click.echo(agreement.render(calibration, notes=notes), nl=False)
+    if judge_uses:
+        total = total_of(judge_uses)
+        calls = words.counted(total.calls, "judge call")
+        cost = "" if total.cost_usd is None else f", ${total.cost_usd:.4f}"
+        click.echo(f"\n{calls}, {total.cached:,} read from the cache{cost}")
+    output.save(output_path, [agreement.render_file(calibration)], shown_as=str(output_path))
+    click.echo(f"wrote {os.path.relpath(output_path)}")
+    min_kappa = values["fail_under_kappa"]
+    if min_kappa is None:
+        return ExitCode.PASS
+    exit_code = ExitCode.PASS
+    for criterion in calibration.criteria:
+        kappa = criterion.kappa
+        if kappa is not None and kappa.value >= min_kappa:
+            continue
+        exit_code = ExitCode.FAIL
+        score = kappa and f"is {words.score(kappa.value, beside=min_kappa)}"
+        name = plain.label(criterion.criterion, 80)
+        minimum = f"at least {words.threshold(min_kappa)} is required"
+        message = f"{name}: kappa {score or 'cannot be computed'}; {minimum}"
+        click.secho(message, fg="red", err=True)
+    return exit_code
+
+
+def _path(name: str | None) -> Path | None:
+    return Path(name).absolute() if name else None
+
+
+def _draft(path: Path, results: Path, *, most: int, seed: int) -> ExitCode:
+    """Write a template for labels of a run."""
+    if path.exists():
+        raise ConfigError(f"{path} exists already", hint="Choose another file name.")
+    lines = labels.draft(file.read_results(results), most=most, seed=seed)
+    if not lines:
+        raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
+    output.save(path, [f"{line}\n" for line in lines], shown_as=str(path))
+    click.echo(
+        f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`"
+    )
+    return ExitCode.PASS
+
+
+def read_labels(path: Path, *, shown_as: str) -> LabelsReading:
+    """Read a file of labels. Raises ConfigError if it cannot be read, NothingToDo without
+    labels."""
+    text = plain.decode(walk.read_user_file(path, label=shown_as), file=shown_as)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    reading = labels.parse_labels(text, file=display_path)
+    reading = labels.parse_labels(text, file=shown_as)
     if not reading.labels and not errors_in(reading.problems):
         unlabelled = words.counted(reading.unlabelled, "line has", "lines have")
         detail = f": {unlabelled} an empty `label`" if reading.unlabelled else ""
-        raise NothingToDo(f"{display_path} has no labels{detail}")
-    answers = _ask(
-        settings, reading, conversations=conversations, environ=environ, cache=cache, say=say
-    )
+        raise NothingToDo(f"{shown_as} has no labels{detail}")
+    return reading
+
+
+def calibrations_of(verdicts: Sequence[LabelledVerdict]) -> tuple[CriterionCalibration, ...]:
+    """The agreement for each judge of a criterion. Raises UnavailableError if the judge decided
+    nothing."""
     # a judge's config is unhashable
-    groups = grouped((repr(verdict.criterion_judge), verdict) for verdict in answers.verdicts)
+    groups = grouped((repr(verdict.criterion_judge), verdict) for verdict in verdicts)
     calibrations = [
         agreement.calibrate(group[0].criterion_judge, group, seed=SEED) for group in groups.values()
     ]
     if not any(criterion.matrix.total for criterion in calibrations):
-        reason = next((verdict.message for verdict in answers.verdicts if verdict.message), "")
+        reason = next((verdict.message for verdict in verdicts if verdict.message), "")
         raise UnavailableError(
-            f"the judge decided none of {words.counted(len(answers.verdicts), 'label')}: {reason}"
+            f"the judge decided none of {words.counted(len(verdicts), 'label')}: {reason}"
         )
-    calibration = Calibration(
-        evalgate=__version__,
-        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        labels_file=display_path,
-        criteria=tuple(calibrations),
-        seed=SEED,
-        draws=agreement.DRAWS,
-    )
-    return calibration, answers
+    return tuple(calibrations)
 
 
 def _ask(
-    settings: Settings,
-    reading: LabelsReading,
-    *,
-    conversations: Path,
-    environ: Environ,
-    cache: Path,
-    say: Log,
-) -> JudgeAnswers:
-    """The judge's verdicts on the labelled evidence. Raises ConfigError with all problems, and in a
+    settings: Settings, context: Context, reading: LabelsReading, conversations: Path
+) -> tuple[list[LabelledVerdict], list[str], Sequence[JudgeUse]]:
+    """The judge's verdicts on the labelled evidence, notes for the reader of the calibration, and
+    the cost of the judge. Raises ConfigError with all problems, and in a
     run for a change."""
-    forks.refuse_change(environ, "evalgate calibrate")
+    forks.refuse_change(context.environ, "evalgate calibrate")
     label_criteria = {label.line.criterion for label in reading.labels}
     suites, problems = settle_suites(settings, label_criteria)
     needs_results = any(label.evidence is None for label in reading.labels)
@@ -134,10 +212,11 @@ def _ask(
     uses_by_digest = {
         fingerprints.digest([item.use.name, dict(item.use.options)]): item.use for item in items
     }
-    labelled_suite = _suite(uses_by_digest.values())
-    raise_errors(judges.missing([labelled_suite], judges.defaults_of(settings), environ))
+    labelled_suites = [_suite(uses_by_digest.values())]
+    environ = context.environ
+    raise_errors(judges.missing(labelled_suites, judges.defaults_of(settings), environ))
     with judges.open_panel(
-        settings, [labelled_suite], environ=environ, cache=cache, say=say
+        settings, labelled_suites, environ=environ, cache=context.cache, say=context.say
     ) as panel:
         if panel is None:
             raise ConfigError(
@@ -155,12 +234,7 @@ def _ask(
         if reading.unlabelled:
             lines = words.counted(reading.unlabelled, "line has", "lines have")
             notes.append(f"{lines} no label yet")
-        return JudgeAnswers(
-            verdicts=ask(items, panel, deviations=settings.deviations),
-            notes=notes,
-            problems=tuple(reading.problems),
-            judge_uses=panel.uses(),
-        )
+        return ask(items, panel, deviations=settings.deviations), notes, panel.uses()
 
 
 def settle_suites(

@@ -42,7 +42,7 @@ from evalgate.model import (
 from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 from evalgate.results.file import Stored
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, frozen_dataclass, grouped
 
 COMMON_LABELS = {
@@ -195,14 +195,11 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
     first_labels: dict[str, Label] = {}
     for label in reading.labels:
         line = label.line
-        evidence = label.evidence
-        evidence_key = (
-            None if evidence is None or line.trial_key else (evidence.actual, evidence.expected)
+        judged = line.trial_key or (
+            label.evidence and (label.evidence.actual, label.evidence.expected)
         )
         # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr(
-            (line.criterion, line.trial_key, line.turn, line.subject, line.answer, evidence_key)
-        )
+        key = repr((line.criterion, judged, line.turn, line.subject, line.answer))
         first_label = first_labels.setdefault(key, label)
         if first_label is label:
             continue
@@ -436,7 +433,8 @@ def find_items(
             evidence = label.evidence or labelled_evidence(label, stored)
             use = _use_of(label.line, uses.get(label.line.criterion, {}))
             spec, verdicts = _spec_of(use)
-            subject = _subject(label, use, evidence)
+            rubrics = rubrics_of(use, evidence)
+            subject = _subject(label.line, use, rubrics)
             count = len(evidence.actual)
             turn = label.line.turn
             if verdicts.is_of_conversation:
@@ -451,10 +449,7 @@ def find_items(
                 hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
                 message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
                 raise LabelProblem("label-without-verdict", message, hint)
-            if (
-                verdicts.unit == "rubric"
-                and text_of_rubric(subject, rubrics_of(use, evidence)) is None
-            ):
+            if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics) is None:
                 rubric = {"rubric_id": "labelled", "rubric_content": {"text_property": subject}}
                 use = replace(use, options={**use.options, "rubrics": [rubric]})
             if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
@@ -496,9 +491,8 @@ def labelled_evidence(label: Label, stored: Stored | None) -> TrialView:
     case = cases[trial_key.case_id]
     line.check_turn(len(turns))
     labelled_turns = turns if line.turn is None else [turns[line.turn - 1]]
-    if line.answer is not None and one_line(line.answer) not in {
-        one_line(prompting.answer_of(turn)) for turn in labelled_turns
-    }:
+    answers = {plain.one_line(prompting.answer_of(turn)) for turn in labelled_turns}
+    if line.answer is not None and plain.one_line(line.answer) not in answers:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem("label-of-another-answer", message, hint)
@@ -519,13 +513,12 @@ def _use_of(line: LabelLine, uses: Mapping[str, CriterionUse]) -> CriterionUse:
     return next(iter(options.values()))
 
 
-def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
+def _subject(line: LabelLine, use: CriterionUse, rubrics: Sequence[Rubric]) -> str:
     """The text of the label's subject within the turn. Raises LabelProblem."""
     spec, verdicts = _spec_of(use)
-    subject = label.line.subject
+    subject = line.subject
     if verdicts.unit != "rubric":
         return subject
-    rubrics = rubrics_of(use, evidence)
     names = [rubric.rubric_id for rubric in rubrics]
     if not subject:
         if len(rubrics) == 1:
@@ -567,10 +560,9 @@ def rubrics_of(use: CriterionUse, evidence: TrialView) -> tuple[Rubric, ...]:
 
 def text_of_rubric(name: str, rubrics: Sequence[Rubric]) -> str | None:
     """The text of a rubric by its id or its text, or None if there is no such rubric."""
-    text = next((rubric.text for rubric in rubrics if rubric.rubric_id == name), None)
-    return text or next(
-        (rubric.text for rubric in rubrics if one_line(rubric.text) == one_line(name)), None
-    )
+    texts = {plain.one_line(rubric.text): rubric.text for rubric in reversed(rubrics)}
+    by_id = {rubric.rubric_id: rubric.text for rubric in reversed(rubrics)}
+    return by_id.get(name) or texts.get(plain.one_line(name))
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:
@@ -615,7 +607,7 @@ def read_grade(
         for finding in grade.findings
         if (finding.score is not None or finding.opinions)
         and (turn is None or finding.turn is None or finding.turn == turn)
-        and (not subject or one_line(str(finding.subject)) == one_line(subject))
+        and (not subject or plain.one_line(str(finding.subject)) == plain.one_line(subject))
     ]
     reason = ""
     if not findings and isinstance(grade, NotEvaluated):
@@ -632,11 +624,6 @@ def read_grade(
     if verdict.score is None:
         return None, verdict.label, str(verdict.text) or "no verdict"
     return verdict.score > 0, verdict.label, str(verdict.text)
-
-
-def one_line(text: str) -> str:
-    """A text for comparison, with single spaces."""
-    return " ".join(text.split())
 
 
 def turn_content(invocation: Invocation) -> Json:

@@ -3,7 +3,6 @@ traces, scenarios."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -65,7 +64,13 @@ def read_case(
         events = last_turn.events
         if events is None:
             events = _expected_steps(fields, spot)
-        turns.append(replace(last_turn, final_response=answer, events=events))
+        last_turn = Invocation(
+            user_content=last_turn.user_content,
+            final_response=answer,
+            events=events,
+            invocation_id=last_turn.invocation_id,
+        )
+        turns.append(last_turn)
     elif scenario is None and not spot.is_broken:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         spot.error("no-conversation", message)
@@ -97,9 +102,8 @@ def _read_adk_case(raw: JsonObject, spot: Spot, *, place: Place | None) -> Case 
     shapes = (repair.CASE, repair.INVOCATION)
     names = {name for shape in shapes for name in (*shape.known, *shape.others)}
     fields = {key: field for key, field in raw.items() if to_snake(key) in names}
-    case = repair.read_case(fields, spot, place=place)
     extras = {key: field for key, field in raw.items() if to_snake(key) not in _OF_ADK}
-    return None if case is None else replace(case, extras=extras)
+    return repair.read_case(fields, spot, place=place, extras=extras)
 
 
 def _case_id(fields: JsonObject, spot: Spot) -> str:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -58,14 +58,10 @@ class Running:
         self._trials: list[tuple[str, str, str | None]] = []
         self._started = time.monotonic()
 
-    def start(self, options: Json, *, scored: Collection[str] | None, reproduce: str) -> None:
+    def start(self, options: Json, *, scored: Sequence[str] | None, reproduce: str) -> None:
         """Start a run with these settings. Raises ConfigError if another run is active,
         UnavailableError."""
-        order = {
-            "given": options,
-            "scored": None if scored is None else sorted(scored),
-            "reproduce": reproduce,
-        }
+        order = {"given": options, "scored": scored, "reproduce": reproduce}
         with self._lock:
             if self._child is not None:
                 raise ConfigError("a run is under way", hint="Stop it, or wait for its end.")
@@ -87,7 +83,7 @@ class Running:
         it."""
         with self._lock:
             child = self._child
-            self._about["stopping"] = self._child is not None
+            self._about["stopping"] = child is not None
             self.serial += 1
         if child is not None:
             child.end(grace_s=STOP_S)

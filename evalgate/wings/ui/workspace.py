@@ -3,7 +3,6 @@ fields of the request (app.py)."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,6 @@ from evalgate.agents import toolbox
 from evalgate.config import load
 from evalgate.config.gate_file import RuleShape
 from evalgate.config.settings import Settings
-from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place
 from evalgate.formats import expectations, fingerprints, rewrite
 from evalgate.formats.recordings import Recording
@@ -31,6 +29,7 @@ from evalgate.model import (
     CaseKey,
     Part,
     Rubric,
+    Suite,
     Text,
     ToolCall,
     ToolResponse,
@@ -42,7 +41,6 @@ from evalgate.reports import html_report, turns
 from evalgate.results import kept
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS
-from evalgate.system import redact
 from evalgate.text import templates
 from evalgate.text.templates import Safe
 from evalgate.values import JsonObject
@@ -129,8 +127,7 @@ class Workspace:
     def state(self) -> JsonObject:
         """The cases, criteria, kept runs and waiting changes."""
         settings = self.settings()
-        project, problems = self._project(settings)
-        runs = kept.runs(settings.root)
+        suites, problems = self._suites(settings)
         return {
             "suites": [
                 {
@@ -139,7 +136,7 @@ class Workspace:
                     "cases": [case.case_id for case in suite.cases],
                     "criteria": [use.name for use in suite.criteria],
                 }
-                for suite in (project.suites if project else ())
+                for suite in suites
             ],
             "problems": problems,
             "runs": [
@@ -153,7 +150,7 @@ class Workspace:
                     "complete": run.complete,
                     "base": (run.folder / BASE_RESULTS).is_file(),
                 }
-                for run in runs
+                for run in kept.runs(settings.root)
             ],
             "waiting": [
                 {key: getattr(change, key) for key in ("name", "reasons", "diff", "version")}
@@ -201,12 +198,10 @@ class Workspace:
             if not cases:
                 raise ConfigError("no case is selected")
             # a selection of paths cannot name an id with a comma
-            odd_id = next((case_id for _, case_id in cases if "," in case_id), None)
-            if odd_id is not None:
-                hint = "Run its whole file."
-                raise ConfigError(
-                    f"case {odd_id!r} cannot be selected: its id has a comma", hint=hint
-                )
+            for _, case_id in cases:
+                if "," in case_id:
+                    message = f"case {case_id!r} cannot be selected: its id has a comma"
+                    raise ConfigError(message, hint="Run its whole file.")
             options["paths"] = stored_results.selection(cases)
         if fresh:
             options["fresh"] = True
@@ -302,15 +297,15 @@ class Workspace:
             for turn, turn_calls in calls.items()
         }
         with self._writing:
-            rubrics_by_id = {rubric.rubric_id: rubric for rubric in self._case(key).rubrics}
-            new_rubrics = None if rubrics is None else [
-                replace(rubrics_by_id.get(name) or Rubric(rubric_id=name, text=text), text=text)
-                for name, text in rubrics
-            ]  # fmt: skip
-            texts = {rubric.rubric_id: rubric.text.strip() for rubric in new_rubrics or ()}
-            if len(texts) != len(new_rubrics or ()) or not all((*texts, *texts.values())):
+            texts = {name: text.strip() for name, text in rubrics or ()}
+            if len(texts) != len(rubrics or ()) or not all((*texts, *texts.values())):
                 message = "each rubric needs an id of its own and a text"
                 raise ConfigError(message, place=Place(suite))
+            old_rubrics = {rubric.rubric_id: rubric for rubric in self._case(key).rubrics}
+            new_rubrics = [
+                replace(old_rubrics.get(name) or Rubric(rubric_id=name, text=text), text=text)
+                for name, text in rubrics or ()
+            ]
 
             def change_text(text: str) -> str:
                 for turn in sorted({*answers, *calls}):
@@ -323,7 +318,7 @@ class Workspace:
                         answer=answers.get(turn),
                         steps=steps,
                     )
-                if new_rubrics is None:
+                if rubrics is None:
                     return text
                 return expectations.set_rubrics(text, file=suite, case_id=case, rubrics=new_rubrics)
 
@@ -343,22 +338,15 @@ class Workspace:
         """Open a session with the agent of a suite; an open session ends first. Raises
         EvalgateError."""
         settings = self.settings()
-        project, problems = self._project(settings)
-        project_suite = next(
-            (
-                candidate
-                for candidate in (project.suites if project else ())
-                if candidate.key == suite
-            ),
-            None,
-        )
-        if project_suite is None or project_suite.problem:
-            reason = project_suite.problem if project_suite is not None else "; ".join(problems)
+        suites, problems = self._suites(settings)
+        by_key = {candidate.key: candidate for candidate in suites}
+        if suite not in by_key or by_key[suite].problem:
+            reason = by_key[suite].problem if suite in by_key else "; ".join(problems)
             raise ConfigError(f"{suite} cannot be run: {reason}")
         context = prepare.make_context(settings)
         with self._opening:  # if two pages open a session at once, one of the sessions stays
             self.end_chat()
-            chat = self._chat = Chat(project_suite, settings, context)
+            chat = self._chat = Chat(by_key[suite], settings, context)
         return self._chat_json(chat)
 
     def say(
@@ -419,9 +407,8 @@ class Workspace:
         recording = Recording(
             case_id=case, eval_set_id=None, transcript=Transcript(invocations=chat_turns)
         )
-        redactor = redact.redactor_of_files(os.environ)
         with self._writing:
-            cases = edit.add(source.path, [recording], name=case, redact=redactor)
+            cases = edit.add(source.path, [recording], name=case)
         return {"written": True, "case": cases[0].case_id}
 
     def end_chat(self) -> JsonObject:
@@ -442,15 +429,15 @@ class Workspace:
 
     # --- what is there ------------------------------------------------------------------------
 
-    def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
-        """The project of a run, None if an error prevents it, and all problems."""
+    def _suites(self, settings: Settings) -> tuple[Sequence[Suite], list[str]]:
+        """The suites of a run, none if an error prevents it, and all problems."""
         try:
             project = prepare.prepare(settings)
             if not project.fatal():
                 project = project.set_apart()
         except EvalgateError as error:
-            return None, [str(error.message), *(str(problem) for problem in error.problems)]
-        return project, [problem.text for problem in project.problems]
+            return (), [str(error.message), *map(str, error.problems)]
+        return project.suites, [problem.text for problem in project.problems]
 
     def _case(self, key: CaseKey) -> Case:
         _, case = edit.find(self.settings().root, key)
@@ -468,23 +455,19 @@ class Workspace:
             return stored_results.read_decided(results, of="the head"), (
                 stored_results.read_run(base, of="the base") if base.is_file() else None
             )
-        try:
+        stored_cases: Mapping[CaseKey, StoredCase] = {}
+        with suppress(NothingToDo):
             stored_cases = stored_results.newest(settings)
-        except NothingToDo:
-            stored_cases = {}
         return stored_results.together(settings, stored_cases)
 
     def _results(self, settings: Settings, name: str) -> Path:
         """The results file of a kept run, by its folder's name. Raises ConfigError."""
         folder = name.removesuffix(OF_RUN)
-        stored_run = next(
-            (run for run in kept.runs(settings.root) if run.folder.name == folder), None
-        )
-        if stored_run is None:
-            raise ConfigError(
-                f"no run {name[:100]!r} is kept", hint="Old runs are removed: open the page anew."
-            )
-        return stored_run.folder / BASE_RESULTS if name.endswith(OF_RUN) else stored_run.results
+        for run in kept.runs(settings.root):
+            if run.folder.name == folder:
+                return run.folder / BASE_RESULTS if name.endswith(OF_RUN) else run.results
+        hint = "Old runs are removed: open the page anew."
+        raise ConfigError(f"no run {name[:100]!r} is kept", hint=hint)
 
 
 def _change(change: TurnEdit) -> JsonObject:

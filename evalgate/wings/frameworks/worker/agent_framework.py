@@ -29,7 +29,7 @@ class Session(FrameworkSession):
             if content.type == "function_result" and number in calls:
                 call = calls[number]
                 error = str(content.result or content.exception)
-                self.refuse(call.name, frameworks.named_arguments(call.arguments), number, error)
+                self.refuse(call.name, call.arguments, number, error)
         if approval_requests := response.user_input_requests:
             names = ", ".join(
                 repr(getattr(request.function_call, "name", request.type))

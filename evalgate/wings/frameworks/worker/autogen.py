@@ -36,7 +36,7 @@ class Session(FrameworkSession):
             for answer in message.content if is_answer else ():
                 # since 0.4.8
                 if getattr(answer, "is_error", False) and answer.call_id in calls:
-                    args = frameworks.named_arguments(calls[answer.call_id].arguments)
+                    args = calls[answer.call_id].arguments
                     self.refuse(answer.name, args, answer.call_id, answer.content)
         content = messages[-1].content
         is_whole = isinstance(content, str) or hasattr(content, "model_dump")

@@ -97,13 +97,12 @@ class FrameworkSession(ABC):
             raise self.tool_error
         pending_answer = self._answer
         self._answer = {}
-        if pending_answer.get("text") and pending_answer["text"].strip() != answer.strip():
+        text = pending_answer.get("text") or answer
+        if not answer or text.strip() != answer.strip():
             self._report_pending(pending_answer)
             pending_answer = {}
         if answer:
             self._event([{"text": answer}], pending_answer, final=True)
-        else:
-            self._report_pending(pending_answer)
         agents = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
         usages = list(self.watch.usage.values())
         return pipe.present(timings=self.watch.timings(), agents=agents, model_calls=usages)
@@ -170,20 +169,21 @@ class FrameworkSession(ABC):
             if not late:
                 pending_answer = self._answer
                 self._answer = {}
-        call = {
-            "function_call": {"id": number, "name": name, "args": pipe.to_json(dict(args or {}))}
-        }
+        arguments = pipe.to_json(named_arguments(args))
+        call = {"function_call": {"id": number, "name": name, "args": arguments}}
         parts = [{"text": pending_answer["text"]}, call] if pending_answer.get("text") else [call]
         self._event(parts, pending_answer)
         self.watch.begins("tool", number, name=name)
         return number
 
     def tool_ends(self, number: str, name: str, response: Any) -> None:
-        """Report a tool's answer or error."""
+        """Report a tool's answer or error, except of a tool that should have been asked about."""
+        if self.tools is not None and name not in self.tools.asked_names:
+            return
         self.watch.ends("tool", number)
         response = pipe.to_json(response)
         answer = response if isinstance(response, dict) else {"result": response}
-        self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
+        self._event([{"function_response": {"id": number, "name": name, "response": answer}}], {})
 
     async def run_tool(
         self,
@@ -217,8 +217,7 @@ class FrameworkSession(ABC):
         if number in self.reported_calls:
             return
         number = self.tool_begins(name, args, number, late=True)
-        if self.tools is None:
-            self.tool_ends(number, name, {"error": error})
+        self.tool_ends(number, name, {"error": error})
 
     def _report_pending(self, pending_answer: Message) -> None:
         """Report a model's answer that no tool call followed: its text, or its calls if no tool
@@ -228,16 +227,13 @@ class FrameworkSession(ABC):
         if text:
             self._event([{"text": text}], pending_answer)
 
-    def _event(
-        self, parts: list[Message], answer: Message | None = None, *, final: bool = False
-    ) -> None:
-        """Report an event, with the author and the counts of the model's answer that it is from."""
-        origin = answer or {}
+    def _event(self, parts: list[Message], answer: Message, *, final: bool = False) -> None:
+        """Report an event, with the author and the counts of the model's answer that it is from, if
+        there is one."""
         content = {"role": "model", "parts": parts}
-        author = origin.get("author") or "agent"
-        self._emit(
-            {"author": author, "content": content, "final": final, **origin.get("fields", {})}
-        )
+        author = answer.get("author") or "agent"
+        fields = answer.get("fields", {})
+        self._emit({"author": author, "content": content, "final": final, **fields})
 
 
 CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", default=None)
@@ -351,10 +347,10 @@ async def settle(
 
 def named_arguments(text: Any) -> Message:
     """A call's arguments from a model: a dict, or its JSON."""
-    try:
-        arguments = json.loads(text or "{}") if isinstance(text, str) else text
-    except ValueError:
-        arguments = text
+    arguments = text or {}
+    if isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = json.loads(arguments)
     return dict(arguments) if isinstance(arguments, Mapping) else {"input": arguments}
 
 
@@ -441,7 +437,11 @@ class FrameworkHost(server.Host, ABC):
     def askers(self) -> tuple[Any, ...]:
         """The classes that have `entrances`: of agents, and of what asks several agents, of which
         none is the whole."""
-        return (*self.kinds(), *map(pkgutil.resolve_name, self.asker_classes))
+        classes = list(self.kinds())
+        for path in self.asker_classes:
+            with suppress(ImportError):  # the framework has it in other versions
+                classes.append(pkgutil.resolve_name(path))
+        return tuple(classes)
 
     @abstractmethod
     def prepare(self) -> None:
@@ -451,13 +451,14 @@ class FrameworkHost(server.Host, ABC):
         """Import the agent. Raises errors.LoadFailed."""
         self.options = options
         call = str(options.get("call") or "")
+        is_program = call.endswith(python.PROGRAM)
         version = self._version()
         python.add_folders(options)
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="agent")
         )
         try:
-            if call.endswith(python.PROGRAM):
+            if is_program:
                 self._target = call.removesuffix(python.PROGRAM)
                 self.sessions = 1
                 askers = self.askers()
@@ -471,7 +472,7 @@ class FrameworkHost(server.Host, ABC):
             self.prepare()
             if self.is_agent(self._target):
                 self.share(self._target)
-            elif not callable(self._target) and not call.endswith(python.PROGRAM):
+            elif not (callable(self._target) or is_program):
                 raise TypeError(
                     f"it is a {type(self._target).__name__}, not an agent of {self.package}"
                 )

@@ -65,9 +65,7 @@ class Session(FrameworkSession):
             )
         elif kind == "ToolCall":
             self.tool_begins(event.tool_name, event.tool_kwargs, event.tool_id)
-        elif kind == "ToolCallResult" and (
-            self.tools is None or event.tool_name in self.tools.asked_names
-        ):
+        elif kind == "ToolCallResult":
             output = event.tool_output
             answer = {"error": output.content} if output.is_error else output.raw_output
             self.tool_ends(event.tool_id, event.tool_name, answer)

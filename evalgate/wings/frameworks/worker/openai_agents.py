@@ -29,13 +29,13 @@ class Session(FrameworkSession):
             hooks=_watcher(self),
             run_config=RunConfig(tracing_disabled=True),
         )
-        pending_names = [
+        pending_names = ", ".join(
             str(getattr(interruption, "name", "") or interruption.raw_item)
             for interruption in getattr(result, "interruptions", ())
-        ]
+        )
         if pending_names:
             raise RuntimeError(
-                f"the run stopped for an approval of {', '.join(pending_names)}, which nobody gives here"
+                f"the run stopped for an approval of {pending_names}, which nobody gives here"
             )
         self._items = result.to_input_list()
         self.agent = result.last_agent
@@ -83,9 +83,7 @@ def _watcher(session: Session) -> Any:
                 cached_tokens=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
                 thought_tokens=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
             )
-            model = (
-                agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
-            )
+            model = getattr(agent.model, "model", agent.model)
             calls = frameworks.model_calls(self.calls)
             session.record_answer("model", "\n".join(texts), counts, model=model, calls=calls)
 
@@ -94,9 +92,7 @@ def _watcher(session: Session) -> Any:
             name = Handoff.default_tool_name(to_agent)
             handoff_calls = [call for call in self.calls if call.name == name] or self.calls
             for call in handoff_calls[:1]:
-                session.tool_begins(
-                    call.name, frameworks.named_arguments(call.arguments), call.call_id
-                )
+                session.tool_begins(call.name, call.arguments, call.call_id)
 
     return Watcher()
 
@@ -113,11 +109,13 @@ def _report_tools(original: Any) -> Any:
         tools = await original(self, *args, **options)
         session = frameworks.CURRENT.get()
         for tool in tools:
-            is_local = type(tool).__name__ in LOCAL_TOOLS
-            if hasattr(tool, "on_invoke_tool") and not is_local:
+            kind = type(tool).__name__
+            if hasattr(tool, "on_invoke_tool") and kind not in LOCAL_TOOLS:
                 frameworks.replace_once(tool, "on_invoke_tool", _guard, tool)
-            elif is_local and session is not None and session.tools is not None:
-                message = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
+            elif kind in LOCAL_TOOLS and session is not None and session.tools is not None:
+                message = (
+                    f"a {kind} of the agent {self.name!r} cannot be asked about before it runs"
+                )
                 raise RuntimeError(f"{message}: run this agent with `tools: live`")
         return tools
 

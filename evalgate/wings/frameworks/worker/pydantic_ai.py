@@ -92,12 +92,8 @@ class Session(FrameworkSession):
             part = getattr(event, "part", None) or event.result
             name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
             is_refused = part.part_kind == "retry-prompt"
-            if self.tools is None or name in self.tools.asked_names:
-                self.tool_ends(
-                    part.tool_call_id,
-                    name,
-                    {"error": part.model_response()} if is_refused else part.content,
-                )
+            answer = {"error": part.model_response()} if is_refused else part.content
+            self.tool_ends(part.tool_call_id, name, answer)
 
 
 async def _call_tool(session: Session, _: Any, run: Original, arguments: Message) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from . import frameworks
@@ -55,16 +56,14 @@ async def _call_function(
     call = arguments["function_call"]
     history = arguments["chat_history"]
     args = frameworks.named_arguments(call.arguments)
-    run_results: list[Any] = []
+    count = len(history.messages)
 
-    async def run_and_read() -> Any:
-        """Run the function; its answer is what the call adds to the history."""
-        count = len(history.messages)
-        run_results.append(await run())
+    def read(_: Any) -> Any:
+        """The function's answer, which the call adds to the history."""
         answers = [part for message in history.messages[count:] for part in message.items]
         return getattr(answers[-1], "result", None) if answers else None
 
-    def answer_with(answer: Any) -> None:
+    def make(answer: Any) -> None:
         """Add an answer to the history in the function's place."""
         content = FunctionResultContent.from_function_call_content_and_result(call, answer)
         history.add_message(message=content.to_chat_message_content())
@@ -73,20 +72,16 @@ async def _call_function(
         metadata.fully_qualified_name for metadata in kernel.get_full_list_of_function_metadata()
     }:
         number = session.tool_begins(call.name, args, call.id)
-        error = str(await run_and_read())
-        if session.tools is None:
-            session.tool_ends(number, call.name, {"error": error})
-        return run_results[0]
+        result = await run()
+        session.tool_ends(number, call.name, {"error": str(read(result))})
+        return result
     try:
-        answer = await session.run_tool(call.name, args, run_and_read, number=call.id or "")
+        answer_call = partial(session.run_tool, call.name, args, number=call.id or "")
+        return await frameworks.settle(answer_call, run, read=read, make=make)
     except Exception as error:
         if not getattr(error, "simulated_tool_error", False):
             raise
-        answer_with(f"Error: {error}")
-        return None
-    if not run_results:
-        answer_with(answer)
-    return run_results[0] if run_results else None
+        return make(f"Error: {error}")
 
 
 class Host(frameworks.FrameworkHost):
@@ -101,6 +96,9 @@ class Host(frameworks.FrameworkHost):
         "semantic_kernel.agents:Agent",
         "semantic_kernel.agents:ChatCompletionAgent",
     )
+    asker_classes = (  # before 1.30 there was none
+        "semantic_kernel.agents.orchestration.orchestration_base:OrchestrationBase",
+    )
     entrances = ("get_response", "invoke", "invoke_stream")
 
     def agent_in(self, holder: Any) -> Any:
@@ -113,14 +111,6 @@ class Host(frameworks.FrameworkHost):
             return super().agent_in(holder)
         choice = FunctionChoiceBehavior.Auto()
         return ChatCompletionAgent(kernel=holder, function_choice_behavior=choice)
-
-    def askers(self) -> tuple[Any, ...]:
-        """See FrameworkHost."""
-        try:
-            from semantic_kernel.agents.orchestration.orchestration_base import OrchestrationBase
-        except ImportError:  # since 1.30
-            return self.kinds()
-        return (*self.kinds(), OrchestrationBase)
 
     def prepare(self) -> None:
         """See FrameworkHost."""

@@ -131,11 +131,9 @@ def _named(tool: Any, arguments: Message) -> Message:
 def _note_missing(session: FrameworkSession, agent: Any, run: Original, arguments: Message) -> Any:
     """Report a call of a missing tool, which ends before any tool runs."""
     name = arguments["tool_name"]
-    args = arguments["arguments"]
     if name not in {**agent.tools, **agent.managed_agents}:
-        number = session.tool_begins(name, args if isinstance(args, dict) else {"input": args})
-        if session.tools is None:
-            session.tool_ends(number, name, {"error": "there is no such tool"})
+        number = session.tool_begins(name, arguments["arguments"])
+        session.tool_ends(number, name, {"error": "there is no such tool"})
     return run()
 
 

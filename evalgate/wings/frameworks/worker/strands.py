@@ -63,16 +63,11 @@ async def _watch(
         )
     elif kind == "BeforeToolCallEvent":
         call = event.tool_use
-        session.tool_begins(
-            call["name"], frameworks.named_arguments(call["input"]), call["toolUseId"]
-        )
+        session.tool_begins(call["name"], call["input"], call["toolUseId"])
     answer = await run()
-    if kind == "AfterToolCallEvent" and (
-        session.tools is None or event.tool_use["name"] in session.tools.asked_names
-    ):
-        session.tool_ends(
-            event.tool_use["toolUseId"], event.tool_use["name"], _response(event.result)
-        )
+    if kind == "AfterToolCallEvent":
+        call = event.tool_use
+        session.tool_ends(call["toolUseId"], call["name"], _response(event.result))
     return answer
 
 
