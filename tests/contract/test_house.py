@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).parents[2] / "evalgate"
 MOST = {
     # CES on its platform, a guest, a watchdog, patterns, metrics, projects, sentences, first cases,
     # timeouts after a blocked process, modules in any folder, functions of a turn that was given up
-    "tokens": 465_274,
-    "core_tokens": 344_581,  # conditions by which a plain case enters less
+    "tokens": 465_130,
+    "core_tokens": 344_440,  # conditions by which a plain case enters less
     "tokens_per_statement": 10.4,
     "odd_names_per_1000": 10,
     "modules": 255,  # with seven wings, programs and mended requirements
@@ -25,7 +25,7 @@ MOST = {
     "over_8_fields": 14,
     "doubled_class_names": 4,
     "words": 1330,  # functions are named by what they do
-    "replace": 84,
+    "replace": 80,
     "largest_room": 6815,  # lines of 100; its rows of reports are apart from what they render
     "longest_function": 450,  # tokens
 }
