@@ -399,6 +399,10 @@ def test_a_part_of_the_repository(tmp_path: Path) -> None:
     # the other has none yet, though the repository has one
     code, text = call(repository, "init", "shop", "--ask", "Where is parcel 8?", "--yes")
     assert (code, (repository / "shop/evals/first.evalset.json").is_file()) == (0, True), text
+    # a workflow is written again; nothing is asked
+    (repository / ".github/workflows/evalgate.yml").unlink()
+    code, text = call(repository, "init", "--ask", "Where is parcel 9?", "--yes")
+    assert (code, "wrote .github/workflows" in text, "--ask is not used" in text) == (0, True, True)
     code, text = call(repository, "run")
     assert (code, "2 cases: 2 passed" in text) == (0, True), text
 

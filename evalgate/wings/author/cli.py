@@ -83,7 +83,7 @@ def init(*, action: str, force: bool, **values: Any) -> int:
             f"{plan.elsewhere} runs evalgate already, so no other workflow is written (--force)"
         )
     pending = list(starter.changes(plan, force=force))
-    written_paths = first_files
+    written_paths = [*first_files]
     unchanged_paths = []
     for path, text, current_text in pending:
         if force or not (plan.top / path).is_file():
