@@ -14,9 +14,10 @@ TWICE = {  # once for head, once for the base
     "discover": 3,  # and that of the gate, which calls the one for head
     "parse_outcome": 0,  # reports take transcripts from memory
 }
-MOST = {"files": 105, "functions": 1_097}
+MOST = {"files": 105, "functions": 1_100}
 """Of evalgate, entered by one case; whoever needs more writes the reason beside it.
-Methods that create a value whole in place of a correction afterwards are some of them."""
+Methods that create a value whole in place of a correction afterwards are some of them; a few are
+entered only if a thread has to wait."""
 
 
 def test_one_case_enters_few_functions_and_does_nothing_twice() -> None:
