@@ -10,8 +10,8 @@ RUN python -m venv /build && python -m venv --without-pip /opt/evalgate \
 COPY evalgate /opt/evalgate/lib/python3.13/site-packages/evalgate
 COPY entrypoint.py /opt/evalgate/
 RUN python -m compileall -q /opt/evalgate/lib/python3.13/site-packages/evalgate \
- && /opt/evalgate/bin/python -I -c "from evalgate.text.templates import load; \
-    [load(name, package='evalgate.reports', template_globals={}) \
+ && /opt/evalgate/bin/python -I -c "from evalgate.text.templates import Template; \
+    [Template(name, package='evalgate.reports', names={}).macros \
      for name in ('comment.md.j2', 'report.html.j2', 'sentences.txt.j2')]"
 
 FROM python:3.13-slim@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285
