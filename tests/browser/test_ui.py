@@ -439,7 +439,7 @@ def talk(desk: Repository, monkeypatch: pytest.MonkeyPatch, request, open_page):
         page, trouble = open_page(**options)
         page.click("#chat")
         page.click("#start")
-        page.wait_for_selector("#message")
+        page.wait_for_selector("#message:focus")  # what is typed earlier goes nowhere
         return page, trouble
 
     return started
