@@ -607,10 +607,8 @@ def _unselected(
             base_suite = suite.with_agent(agents_module.with_defaults(suite.agent, settings))
             if user.has_scenarios(suite) and suite.key in eval_sets:
                 base_suite = base_suite.with_cases(eval_sets[suite.key].cases)
-            requested_suites.append(base_suite)
-    settled_suites = judges.settle_suites(
-        (user.settle(suite, settings) for suite in requested_suites), judges.defaults_of(settings)
-    )
+            requested_suites.append(user.settle(base_suite, settings))
+    settled_suites = judges.settle_suites(requested_suites, judges.defaults_of(settings))
     unselected_suites = tuple(
         suite.with_cases(()) if suite.key in eval_sets else suite for suite in settled_suites
     )

@@ -299,10 +299,11 @@ def connection_problem(url: str, environment: Environ) -> str:
     "" if it does, if a proxy reaches it, or if its host has a placeholder. Nothing is sent."""
     try:
         _, host, port = origin(url)
-        if not ("{" in host or _proxies(url, environment)):
-            socket.create_connection((host, port or 0), timeout=5.0).close()
     except ExchangeFailed:
         return "the address is not an HTTP URL"
+    try:
+        if not ("{" in host or _proxies(url, environment)):
+            socket.create_connection((host, port or 0), timeout=5.0).close()
     except (OSError, ValueError) as error:
         return f"{host}:{port} accepts no connection: {getattr(error, 'strerror', None) or error}"
     return ""
