@@ -441,17 +441,20 @@ _MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
 """The comparison of a text: by meaning unless the expectation names another one."""
 
 
-def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
-    """True if an argument is as expected; None if a judge has to decide."""
-    match = ""
-    original = expected
+def _match_of(expected: Any, comparison: ComparisonType) -> tuple[str, Any]:
+    """The way in which an argument is compared ("": as JSON), and the value that it is compared
+    with."""
     if isinstance(expected, Mapping) and "$matchType" in expected:
-        match = str(expected["$matchType"])
-        original = expected.get("$originalValue")
-        if match == "ignore":
-            return True
-    elif isinstance(expected, str):
-        match = _MATCH_TYPES.get(comparison, "semantic")
+        return str(expected["$matchType"]), expected.get("$originalValue")
+    return _MATCH_TYPES.get(comparison, "semantic") if isinstance(expected, str) else "", expected
+
+
+def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:
+    """True if an argument is as expected; None if a judge has to decide. Raises
+    patterns.SearchFailed."""
+    match, original = _match_of(expected, comparison)
+    if match == "ignore":
+        return True
     if actual is json_match.MISSING:
         return False
     if match == "contains":
@@ -461,9 +464,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
             return any(patterns.search(str(original), [str(actual)]))
         except ValueError:  # not a regular expression: `validate` warns of it
             return False
-    if compare.same(original, actual):
-        return True
-    return None if match == "semantic" else False
+    return compare.same(original, actual) or (None if match == "semantic" else False)
 
 
 @frozen_dataclass
@@ -479,7 +480,7 @@ class ExpectedCall:
     def may_need_judge(self) -> bool:
         """True if an argument is compared by meaning."""
         values = (self.call.args or {}).values()
-        return any(_argument(value, "", self.comparison) is None for value in values if value)
+        return any(_match_of(value, self.comparison)[0] == "semantic" for value in values if value)
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
@@ -507,10 +508,9 @@ class ExpectedCall:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one. `turn`, `step`: as in JudgeQuestion."""
         args = call.arguments
-        matches = self.matches(args)
-        scores: dict[str, int | None] = {**matches}
+        scores: dict[str, int | None] = {**self.matches(args)}
         if self.is_judged(args):
-            for name in (name for name, match in matches.items() if match is None):
+            for name in [name for name, score in scores.items() if score is None]:
                 question = JudgeQuestion(
                     kind=QuestionKind.ARGUMENT,
                     turn=turn,
@@ -535,8 +535,7 @@ class ExpectedCall:
         )
 
     def _text(self, name: str) -> str:
-        argument: Any = (self.call.args or {})[name]
-        return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
+        return str(_match_of((self.call.args or {})[name], self.comparison)[1])
 
 
 def _paired(
