@@ -457,8 +457,8 @@ def first_of(problems: Sequence[Problem]) -> Wording:
 
 def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[str, str]:
     """The base's key for each of head's files that is a renamed file of the base: at least half of
-    the base file's cases ask the same in it, whatever the agent is called, and no other file shares
-    more of them; of those that share as many, one with the same agent."""
+    the base file's cases ask the same in it, and no other file shares more of them. Files of the
+    same agent come first, then those whose agent has another name."""
     base_files, head_files = (
         {suite.key: suite for suite in suites} for suites in (base_suites, head_suites)
     )
@@ -468,18 +468,20 @@ def renames(base_suites: Sequence[Suite], head_suites: Sequence[Suite]) -> dict[
         if key not in head_files and suite.cases
     }
     base_keys: dict[str, str] = {}
-    for head_key, suite in head_files.items():
-        if head_key in base_files:
-            continue
-        questions = _questions(suite)
-        overlaps = {
-            key: (len(questions & removed_files[key]), base_files[key].agent.key == suite.agent.key)
-            for key in removed_files
-        }
-        best_key = max(overlaps, key=lambda key: overlaps[key], default="")
-        if best_key and overlaps[best_key][0] * 2 >= len(removed_files[best_key]):
-            base_keys[head_key] = best_key
-            del removed_files[best_key]
+    for is_of_agent in (True, False):
+        for head_key, suite in head_files.items():
+            if head_key in base_files or head_key in base_keys:
+                continue
+            questions = _questions(suite)
+            overlaps = {
+                key: len(questions & removed_questions)
+                for key, removed_questions in removed_files.items()
+                if not is_of_agent or base_files[key].agent.key == suite.agent.key
+            }
+            best_key = max(overlaps, key=overlaps.__getitem__, default="")
+            if best_key and overlaps[best_key] * 2 >= len(removed_files[best_key]):
+                base_keys[head_key] = best_key
+                del removed_files[best_key]
     return base_keys
 
 
@@ -605,10 +607,8 @@ def _unselected(
             base_suite = suite.with_agent(agents_module.with_defaults(suite.agent, settings))
             if user.has_scenarios(suite) and suite.key in eval_sets:
                 base_suite = base_suite.with_cases(eval_sets[suite.key].cases)
-            requested_suites.append(base_suite)
-    settled_suites = judges.settle_suites(
-        (user.settle(suite, settings) for suite in requested_suites), judges.defaults_of(settings)
-    )
+            requested_suites.append(user.settle(base_suite, settings))
+    settled_suites = judges.settle_suites(requested_suites, judges.defaults_of(settings))
     unselected_suites = tuple(
         suite.with_cases(()) if suite.key in eval_sets else suite for suite in settled_suites
     )

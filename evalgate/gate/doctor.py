@@ -284,10 +284,9 @@ def _agent(suite: Suite, state: _DoctorState) -> Iterator[Check]:
 
 def _connection(label: str, url: str, environ: Environ) -> Check:
     """Check that an address accepts connections."""
-    reason = http.connection_problem(url, environ)
-    if not reason:
+    message = http.connection_problem(url, environ)
+    if not message:
         return Check(label, "not asked: a run asks its address")
-    message = f"{url} accepts no connection: {reason}"
     hint = "Start the server, or correct the address in evalgate.yml."
     return Check(label, problem=errors.error("no-connection", message, hint=hint))
 

@@ -31,7 +31,7 @@ def sentence(edits: Edits) -> str:
 
 def problem(edits: Edits) -> Problem:
     """The warning for a pass that only the change's own rules give."""
-    place = next((edit.place for edit in edits.rules() if edit.place is not None), None)
+    place = next((edit.place for edit in edits.rules() if edit.place), None)
     return errors.warning(RELAXED, sentence(edits), place, phrase("relaxed_hint"))
 
 
@@ -82,6 +82,9 @@ def _line(edit: GateEdit, mark: Mark) -> str:
 
 def _change(edit: GateEdit, mark: Mark) -> str:
     """An edit without its file: the name and both values."""
-    is_file = edit.kind is EditKind.FILE
-    base, head = (text if is_file else text and mark(text) for text in (edit.base, edit.head))
+    base, head = (
+        # of a file, lines or a digest; the results of a fork may have anything
+        text if edit.kind is EditKind.FILE and text.lstrip("+-").isalnum() else text and mark(text)
+        for text in (edit.base, edit.head)
+    )
     return phrase("edit", edit.kind, mark(edit.subject), base, head)

@@ -295,14 +295,17 @@ def _proxies(url: str, environment: Environ) -> dict[str, str]:
 
 
 def connection_problem(url: str, environment: Environ) -> str:
-    """Why an address accepts no connection; "" if it does, or if a proxy reaches it. Nothing is
-    sent."""
+    """Why an address accepts no connection, without its user, path and query, which may be secret.
+    "" if it does, if a proxy reaches it, or if its host has a placeholder. Nothing is sent."""
     try:
-        if not _proxies(url, environment):
-            _, host, port = origin(url)
+        _, host, port = origin(url)
+    except ExchangeFailed:
+        return "the address is not an HTTP URL"
+    try:
+        if not ("{" in host or _proxies(url, environment)):
             socket.create_connection((host, port or 0), timeout=5.0).close()
-    except (ExchangeFailed, OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or str(error)
+    except (OSError, ValueError) as error:
+        return f"{host}:{port} accepts no connection: {getattr(error, 'strerror', None) or error}"
     return ""
 
 

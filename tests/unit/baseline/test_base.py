@@ -101,6 +101,8 @@ def test_a_file_is_followed_by_its_questions_if_its_agent_has_another_name() -> 
     before = [suite("a", "desk"), suite("b", "shop")]
     now = [suite("c", "shop"), suite("d", "desk")]
     assert baseline_base.renames(before, now) == {"c": "b", "d": "a"}
+    # a new file of another agent, before the renamed one
+    assert baseline_base.renames(before[:1], now) == {"d": "a"}
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,24 @@ def test_that_the_bases_rules_decided_is_said(render: object, *, by_base: bool) 
     ) is by_base
 
 
+@pytest.mark.parametrize("render", RENDERERS)
+def test_without_edits_nothing_is_said_of_edits(render: object) -> None:
+    shown = "".join(render(beside(verdict="fail", by_base=True)))  # type: ignore[operator]
+    assert "base branch" in shown
+    assert "edits its own gate" not in shown
+    assert "edits of its own gate" not in shown
+
+
+@pytest.mark.parametrize("render", [comment.render, comment.render_summary])
+@pytest.mark.parametrize("kind", EditKind)
+def test_no_value_of_an_edit_is_markup(render: object, kind: EditKind) -> None:
+    """The results of a fork are anybody's words."""
+    attack = "@octocat ![x](https://evil.example/x.png)"
+    changed = GateEdit(kind=kind, subject="a", suite="a", base=attack, head=f"+1 {attack}")
+    shown = "".join(render(beside(changed)))  # type: ignore[operator]
+    assert attack not in re.sub("`[^`]*`", "", shown)
+
+
 def test_the_page_shows_the_lines_that_differ() -> None:
     changed = GateEdit(
         kind=EditKind.FILE, subject="evalgate.yml", base="-1", head="+1", lines=("-a: <b>", "+a: 2")

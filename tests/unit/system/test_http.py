@@ -1,4 +1,4 @@
-"""What servers say about waiting."""
+"""What servers say about waiting, and addresses that nobody serves."""
 
 from __future__ import annotations
 
@@ -40,3 +40,25 @@ def test_header(headers: dict[str, str], seconds: float | None) -> None:
 def test_any_header_is_a_time_or_nothing(value: str) -> None:
     found = http.parse_retry_after({"retry-after": value}, current_moment=NOW)
     assert found is None or found >= 0
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://127.0.0.1:9/chat", "127.0.0.1:9 accepts no connection: Connection refused"),
+        (
+            "http://me:secret@127.0.0.1:9/?key=secret",
+            "127.0.0.1:9 accepts no connection: Connection refused",
+        ),
+        ("http://me:secret@127.0.0.1:x/", "the address is not an HTTP URL"),
+        ("https://{app_name}.example.invalid/", ""),  # known in a case only
+    ],
+)
+def test_an_address_that_accepts_no_connection_is_named_without_secrets(
+    url: str, problem: str
+) -> None:
+    assert http.connection_problem(url, {}) == problem
+
+
+def test_a_proxy_may_reach_an_address() -> None:
+    assert http.connection_problem("http://127.0.0.1:9", {"http_proxy": "http://proxy:80"}) == ""
