@@ -442,16 +442,14 @@ _MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
 
 
 def _match_of(expected: Any, comparison: ComparisonType) -> tuple[str, Any]:
-    """The way in which an argument is compared ("": as JSON), and the value that it is compared
-    with."""
+    """The way in which an argument is compared ("": as JSON), and the value to compare with."""
     if isinstance(expected, Mapping) and "$matchType" in expected:
         return str(expected["$matchType"]), expected.get("$originalValue")
     return _MATCH_TYPES.get(comparison, "semantic") if isinstance(expected, str) else "", expected
 
 
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:
-    """True if an argument is as expected; None if a judge has to decide. Raises
-    patterns.SearchFailed."""
+    """True if an argument is as expected; None if a judge has to decide. Raises SearchFailed."""
     match, original = _match_of(expected, comparison)
     if match == "ignore":
         return True
@@ -469,8 +467,7 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
 
 @frozen_dataclass
 class ExpectedCall:
-    """A call that an evaluation expects. `least`: the share of its parameters that have to
-    match."""
+    """A call that an evaluation expects. `least`: the share of its parameters that must match."""
 
     call: ToolCall
     least: float
@@ -484,9 +481,8 @@ class ExpectedCall:
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
-        actual_args = args or {}
         return {
-            name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
+            name: _argument(value, (args or {}).get(name, json_match.MISSING), self.comparison)
             for name, value in (self.call.args or {}).items()
         }
 
@@ -1110,7 +1106,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 
 def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:
     """True if a judge decides whether a call is as expected."""
-    return expected is not None and observed is not None and expected.is_judged(observed.args)
+    return bool(expected and observed and expected.is_judged(observed.args))
 
 
 def described(expected: GoldenExpectation) -> str:

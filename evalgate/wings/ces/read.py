@@ -556,8 +556,9 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
             try:
                 patterns.search(str(value["$originalValue"]), ())
             except (ValueError, patterns.SearchFailed):
-                message = "not a regular expression"
-                spot.at(name, "$originalValue").warning("ces-match-type", message)
+                spot.at(name, "$originalValue").warning(
+                    "ces-match-type", "not a regular expression"
+                )
 
 
 _EXPECTED = {**json_source.EXPECTED, "tuple_type": "a list"}

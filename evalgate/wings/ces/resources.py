@@ -25,15 +25,7 @@ from evalgate.gate import waiting
 from evalgate.gate.waiting import WaitingChange
 from evalgate.results import kept
 from evalgate.text import plain, words
-from evalgate.values import (
-    Json,
-    JsonObject,
-    canonical_text,
-    digest_of,
-    frozen_dataclass,
-    grouped,
-    json_text,
-)
+from evalgate.values import Json, JsonObject, canonical_text, digest_of, frozen_dataclass, json_text
 from . import cases, compare, edit, read, shapes
 from .edit import Refused, refusal
 from .read import (
@@ -243,8 +235,7 @@ class Resources:
         return f"{app}/evaluations/" if below == "-" else f"{parent}/results/"
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
-        by_name = grouped((self.name_of(resource), resource) for resource in library.of(kind))
-        matches = by_name.get(name, [])
+        matches = [resource for resource in library.of(kind) if self.name_of(resource) == name]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -252,7 +243,8 @@ class Resources:
                 "FAILED_PRECONDITION",
                 f"{name!r} stands in {words.listed([match.file for match in matches])}",
             )
-        hint = words.suggest(name[:300], by_name, prefix="; ")
+        names = [self.name_of(resource) for resource in library.of(kind)]
+        hint = words.suggest(name[:300], names, prefix="; ")
         broken = errors_in(library.problems)
         more = (
             f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)"
