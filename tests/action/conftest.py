@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import forked_command, repositories
+from builders import forked_command, repositories, shipped
 from builders.github_double import Double, served
 
 from evalgate import action
@@ -27,6 +27,7 @@ TOKEN = "ghs_token-of-the-job"
 REPOSITORY = "o/r"
 NUMBER = 7
 ANSWER = "Paris is the capital of France."
+IMAGE = "evalgate-of-this-checkout:latest"
 
 AGENT = '''
 """Speaks the line protocol: answers the question, once it has said what its environment is."""
@@ -407,3 +408,26 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setattr(
         Runner, "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs)
     )
+
+
+def docker(*arguments: str) -> str:
+    """What a command of Docker's client prints; a container's log with both streams."""
+    # where an engine is podman's, its own client may be the only one
+    remote = ("podman", "--remote", "--url", os.environ.get("DOCKER_HOST", ""))
+    client = ("docker",) if shutil.which("docker") else remote
+    done = subprocess.run(
+        [*client, *arguments], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + (done.stderr if arguments[0] == "logs" else "")
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The action's image, built once for all tests, as a runner builds it from a folder."""
+    if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
+        pytest.skip("needs a container host: run `make test-action`")
+    folder = tmp_path_factory.mktemp("image")
+    shipped.copy(folder, "evalgate")
+    docker("build", "--quiet", "--network", "host", "--tag", IMAGE, str(folder))
+    return IMAGE

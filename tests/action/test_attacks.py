@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import repositories, shipped
+from builders import repositories
+
+from tests.action.conftest import IMAGE, docker
 
 pytestmark = pytest.mark.action
 
@@ -30,7 +32,6 @@ AGENT, ORDINARY = (
     (Path(__file__).parent / "attacks" / name).read_text(encoding="utf-8")
     for name in ("agent.py", "ordinary.py")
 )
-IMAGE = "evalgate-attacked:latest"
 MARK = "m4rked"
 RUNNER_UID = os.geteuid() or 1001  # whom the workspace belongs to
 ANSWER = "Paris is the capital of France."
@@ -147,27 +148,27 @@ class Box:
         command += [
             part for name, value in environment.items() for part in ("--env", f"{name}={value}")
         ]
-        name = _docker(*command[1:], IMAGE).strip()
+        name = docker(*command[1:], IMAGE).strip()
         try:
-            _docker("start", name)
+            docker("start", name)
             if cancel_at:
                 self._cancel(name, cancel_at)
-            code = int(_docker("wait", name))
-            log = _docker("logs", name)
+            code = int(docker("wait", name))
+            log = docker("logs", name)
         finally:
-            _docker("rm", "--force", name)
+            docker("rm", "--force", name)
         return Ended(code=code, log=log, box=self.temp)
 
     def _cancel(self, name: str, at: str) -> None:
         deadline = time.monotonic() + 120
-        while at not in _docker("logs", name):
-            running = _docker("inspect", "--format={{.State.Running}}", name).strip() == "true"
-            assert running, _docker("logs", name)
-            assert time.monotonic() < deadline, _docker("logs", name)
+        while at not in docker("logs", name):
+            running = docker("inspect", "--format={{.State.Running}}", name).strip() == "true"
+            assert running, docker("logs", name)
+            assert time.monotonic() < deadline, docker("logs", name)
             time.sleep(0.2)
         began = time.monotonic()
-        _docker("kill", "--signal=INT", name)
-        _docker("wait", name)
+        docker("kill", "--signal=INT", name)
+        docker("wait", name)
         assert time.monotonic() - began < 7.5, (
             "then a runner sends SIGTERM, and SIGKILL 2.5 s later"
         )
@@ -230,27 +231,6 @@ class Box:
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": f"{MARK}-token-of-the-identity",
             "JUDGE_KEY": f"{MARK}-key-of-the-judge",
         }
-
-
-def _docker(*arguments: str) -> str:
-    # where an engine is podman's, its own client may be the only one
-    remote = ("podman", "--remote", "--url", os.environ.get("DOCKER_HOST", ""))
-    client = ("docker",) if shutil.which("docker") else remote
-    done = subprocess.run(
-        [*client, *arguments], capture_output=True, text=True, check=False, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + (done.stderr if arguments[0] == "logs" else "")
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
-        pytest.skip("needs a container host: run `make test-action`")
-    folder = tmp_path_factory.mktemp("image")
-    shipped.copy(folder, "evalgate")
-    _docker("build", "--quiet", "--network", "host", "--tag", IMAGE, str(folder))
-    return IMAGE
 
 
 @pytest.fixture

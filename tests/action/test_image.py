@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import IO
 import pytest
 from builders import shipped
 
-from tests.action.test_attacks import image as image  # noqa: PLC0414 - a fixture: built once for a module
+from tests.action.conftest import docker
 
 pytestmark = pytest.mark.action
 
@@ -23,14 +22,6 @@ BASE = shipped.base()
 MOST_BYTES = 200_000_000
 """Of our layers, as a machine that has the base downloads them."""
 PLACE = "/opt/evalgate/lib/python3.13/site-packages"
-
-
-def docker(*arguments: str) -> str:
-    if shutil.which("docker") is None:
-        pytest.skip("needs the system: Docker's client")
-    return subprocess.run(
-        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=600
-    ).stdout
 
 
 def layers(name: str) -> list[str]:
@@ -52,6 +43,8 @@ def parts(stream: IO[bytes], deflate: zlib._Compress) -> Iterator[bytes]:
     yield deflate.flush()
 
 
+# a mark, which is read before the image is built
+@pytest.mark.skipif(shutil.which("docker") is None, reason="needs the system: Docker's client")
 def test_our_layers_are_small(image: str, tmp_path: Path) -> None:
     common = len(layers(BASE))
     assert layers(image)[:common] == layers(BASE)
