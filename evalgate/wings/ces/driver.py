@@ -60,6 +60,7 @@ from evalgate.values import (
     digest_of,
     elements,
     is_list_of,
+    member,
     with_keys,
 )
 from evalgate.worker import pipe
@@ -354,9 +355,10 @@ def _parts(chunk: Json) -> Iterator[Part]:
 
 def _display_name(tool: Json) -> str:
     """The display name of a tool, else its id."""
-    toolset_tool = tool.get("toolsetTool") or {}
     return str(
-        tool.get("displayName") or toolset_tool.get("toolId") or basename(str(tool.get("tool", "")))
+        tool.get("displayName")
+        or member(tool.get("toolsetTool"), "toolId")
+        or basename(str(tool.get("tool", "")))
     )
 
 

@@ -441,17 +441,18 @@ _MATCH_TYPES = {ComparisonType.EQUALS: "", ComparisonType.CONTAINS: "contains"}
 """The comparison of a text: by meaning unless the expectation names another one."""
 
 
-def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
-    """True if an argument is as expected; None if a judge has to decide."""
-    match = ""
-    original = expected
+def _match_of(expected: Any, comparison: ComparisonType) -> tuple[str, Any]:
+    """The way in which an argument is compared ("": as JSON), and the value to compare with."""
     if isinstance(expected, Mapping) and "$matchType" in expected:
-        match = str(expected["$matchType"])
-        original = expected.get("$originalValue")
-        if match == "ignore":
-            return True
-    elif isinstance(expected, str):
-        match = _MATCH_TYPES.get(comparison, "semantic")
+        return str(expected["$matchType"]), expected.get("$originalValue")
+    return _MATCH_TYPES.get(comparison, "semantic") if isinstance(expected, str) else "", expected
+
+
+def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:
+    """True if an argument is as expected; None if a judge has to decide. Raises SearchFailed."""
+    match, original = _match_of(expected, comparison)
+    if match == "ignore":
+        return True
     if actual is json_match.MISSING:
         return False
     if match == "contains":
@@ -461,15 +462,12 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
             return any(patterns.search(str(original), [str(actual)]))
         except ValueError:  # not a regular expression: `validate` warns of it
             return False
-    if compare.same(original, actual):
-        return True
-    return None if match == "semantic" else False
+    return compare.same(original, actual) or (None if match == "semantic" else False)
 
 
 @frozen_dataclass
 class ExpectedCall:
-    """A call that an evaluation expects. `least`: the share of its parameters that have to
-    match."""
+    """A call that an evaluation expects. `least`: the share of its parameters that must match."""
 
     call: ToolCall
     least: float
@@ -479,13 +477,12 @@ class ExpectedCall:
     def may_need_judge(self) -> bool:
         """True if an argument is compared by meaning."""
         values = (self.call.args or {}).values()
-        return any(_argument(value, "", self.comparison) is None for value in values if value)
+        return any(_match_of(value, self.comparison)[0] == "semantic" for value in values if value)
 
     def matches(self, args: Json | None) -> dict[str, bool | None]:
         """True for a parameter that is as expected; None if a judge has to decide."""
-        actual_args = args or {}
         return {
-            name: _argument(value, actual_args.get(name, json_match.MISSING), self.comparison)
+            name: _argument(value, (args or {}).get(name, json_match.MISSING), self.comparison)
             for name, value in (self.call.args or {}).items()
         }
 
@@ -507,10 +504,9 @@ class ExpectedCall:
         """The share of the parameters that the agent's call has; unknown if a judge did not decide
         on one. `turn`, `step`: as in JudgeQuestion."""
         args = call.arguments
-        matches = self.matches(args)
-        scores: dict[str, int | None] = {**matches}
+        scores: dict[str, int | None] = {**self.matches(args)}
         if self.is_judged(args):
-            for name in (name for name, match in matches.items() if match is None):
+            for name in [name for name, score in scores.items() if score is None]:
                 question = JudgeQuestion(
                     kind=QuestionKind.ARGUMENT,
                     turn=turn,
@@ -535,8 +531,7 @@ class ExpectedCall:
         )
 
     def _text(self, name: str) -> str:
-        argument: Any = (self.call.args or {})[name]
-        return str(argument.get("$originalValue") if isinstance(argument, Mapping) else argument)
+        return str(_match_of((self.call.args or {})[name], self.comparison)[1])
 
 
 def _paired(
@@ -1111,7 +1106,7 @@ def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
 
 def _is_judged(expected: ExpectedCall | None, observed: ToolCall | None) -> bool:
     """True if a judge decides whether a call is as expected."""
-    return expected is not None and observed is not None and expected.is_judged(observed.args)
+    return bool(expected and observed and expected.is_judged(observed.args))
 
 
 def described(expected: GoldenExpectation) -> str:

@@ -547,17 +547,18 @@ def _check_args(call: ToolCall, spot: Spot) -> None:
         match = value["$matchType"]
         if match not in MATCH_TYPES:
             message = f"expected one of {words.listed_names(MATCH_TYPES)}, found {described(match)}"
-            hint = words.suggest(match[:50], MATCH_TYPES) if isinstance(match, str) else ""
+            hint = words.suggest(str(match)[:50], MATCH_TYPES)
             spot.at(name, "$matchType").error("ces-match-type", message, hint)
         elif match != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
             spot.at(name).error("ces-match-type", message)
         elif match == "regexp":
             try:
-                patterns.search(value["$originalValue"], ())
+                patterns.search(str(value["$originalValue"]), ())
             except (ValueError, patterns.SearchFailed):
-                place = spot.at(name, "$originalValue")
-                place.warning("ces-match-type", "not a regular expression")
+                spot.at(name, "$originalValue").warning(
+                    "ces-match-type", "not a regular expression"
+                )
 
 
 _EXPECTED = {**json_source.EXPECTED, "tuple_type": "a list"}

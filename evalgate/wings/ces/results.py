@@ -10,6 +10,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from evalgate.model import (
@@ -24,8 +25,9 @@ from evalgate.model import (
     TrialView,
     cases_of,
 )
+from evalgate.system import patterns
 from evalgate.text import markdown, plain
-from evalgate.values import JsonObject, frozen_dataclass, grouped, json_text
+from evalgate.values import JsonObject, frozen_dataclass, grouped, json_text, only
 from . import criteria, outcomes
 from .cxas import TRANSFER
 from .outcomes import Check, Plan, tool_name
@@ -126,10 +128,6 @@ def _seconds_text(seconds: float) -> str:
     return f"{max(0.0, seconds):.3f}s"
 
 
-def _seconds(duration: str) -> float:
-    return float(duration.removesuffix("s"))
-
-
 # --- runs -----------------------------------------------------------------------------------------
 
 
@@ -182,11 +180,10 @@ def _counts(results: Sequence[EvaluationResult]) -> dict[str, int]:
         for result in results
         if result.execution_state is ExecutionState.COMPLETED
     ]
-    errors = [result for result in results if result.execution_state is ExecutionState.ERROR]
     return {
         "passed_count": done.count(Outcome.PASS),
         "failed_count": done.count(Outcome.FAIL),
-        "error_count": len(errors),
+        "error_count": sum(result.execution_state is ExecutionState.ERROR for result in results),
     }
 
 
@@ -232,16 +229,18 @@ def _grouped(
     durations: Iterable[tuple[tuple[str, ...], str | None]],
 ) -> dict[tuple[str, ...], list[float]]:
     """The known durations in seconds by the names of what took them."""
-    pairs = ((key, _seconds(duration)) for key, duration in durations if duration)
+    pairs = ((key, float(duration.removesuffix("s"))) for key, duration in durations if duration)
     return dict(sorted(grouped(pairs).items()))
 
 
 def _latency_metrics(seconds: Sequence[float]) -> LatencyMetrics:
     """By nearest rank."""
     ordered = sorted(seconds)
-    ranked = [_seconds_text(ordered[-(-share * len(ordered) // 100) - 1]) for share in (50, 90, 99)]
+    p50, p90, p99 = (
+        _seconds_text(ordered[-(-share * len(ordered) // 100) - 1]) for share in (50, 90, 99)
+    )
     return LatencyMetrics(
-        p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered)
+        p50_latency=p50, p90_latency=p90, p99_latency=p99, call_count=len(ordered)
     )
 
 
@@ -274,7 +273,7 @@ def _metrics(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppV
         for part in parts
         for latency in part.tool_call_latencies
     )
-    durations = [_seconds(turn.turn_latency) for turn in turns if turn.turn_latency]
+    durations = [float(turn.turn_latency.removesuffix("s")) for turn in turns if turn.turn_latency]
     return MetricsByAppVersion(
         app_version_id=version,
         pass_count=counts["passed_count"],
@@ -325,8 +324,7 @@ def _tool_of(call: ToolCall) -> str:
 def render(report: Report) -> str:
     """The file; "" if no CES evaluation ran. It has the runs of both sides with all results, and
     the metrics of each evaluation by version."""
-    cases_of_run = cases_of(report.run.suites).values()
-    if all(case.ces is None for case in cases_of_run):
+    if all(case.ces is None for case in cases_of(report.run.suites).values()):
         return ""
     document: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     pairs: list[tuple[str, tuple[str, EvaluationResult]]] = []
@@ -388,11 +386,15 @@ def measure(
         error = EvaluationErrorInfo(error_type=error_type, error_message=failure.message)
         return plan, result_of(plan, batch, number=number, error=error)
     evidence = TrialView.of(case, transcript, repeat=trial.key.repeat)
-    content = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
+    status: Outcome | None = None
+    fields = JsonObject()
+    with suppress(patterns.SearchFailed):  # as for the grades, which say so
+        content = criteria.result_of(plan, evidence, criteria.stored_verdicts(trial.grades))
+        status = outcomes.status(outcomes.checks(plan, content))
+        fields = timed(content, transcript.invocations, plan.app)
     deciding_names = (case.criteria or frozenset()) - {outcomes.RUBRICS, outcomes.PLATFORM}
-    grades = [grade for name, grade in trial.grades.items() if name in deciding_names]
+    grades = only(trial.grades, deciding_names).values()
     lacking = [str(grade.message) for grade in grades if isinstance(grade, NotEvaluated)]
-    status = outcomes.status(outcomes.checks(plan, content))
     if lacking and status is not Outcome.SKIPPED:  # a skipped evaluation lacks nothing
         status = None
     method = GoldenRunMethod(0)
@@ -410,7 +412,7 @@ def measure(
         status=status,
         error=None if status else error,
         golden_run_method=method,
-        **timed(content, transcript.invocations, plan.app),
+        **fields,
     )
 
 
@@ -459,10 +461,10 @@ def pairs(run: Run, side: str) -> Iterator[OutcomePair]:
         yield OutcomePair(
             row=_EVALUATION, where=str(trial.key), column=_COLUMNS.get(statuses, _OPEN)
         )
-        own_checks = _by_subject(plan, own_result)
-        for key, check in _by_subject(plan, result).items():
-            if key in own_checks and transcript.invocations:
-                own_check = own_checks[key]
+        own_checks = _by_subject(plan, own_result) if transcript.invocations else {}
+        # no search of a pattern fails that did not fail in `measure`
+        for key, check in _by_subject(plan, result).items() if own_checks else ():
+            if own_check := own_checks.get(key):
                 yield OutcomePair(
                     row=_ROWS[check.criterion],
                     where=f"{trial.key}, turn {check.turn or 'any'}: {check.subject}",

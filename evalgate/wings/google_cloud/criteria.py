@@ -376,7 +376,7 @@ def grade_by_model(
     """The mean over the turns with an answer, by the judge model. `mean`: as in
     `judged.judged_turn`; it needs all samples.
 
-    A finding notes that the grade is not from the"""
+    A finding notes that the grade is not from the service."""
     plans = [
         question(request=prompting.text_of(turn.user_content), answer=answer)
         if (answer := prompting.answer_of(turn)).strip()
@@ -549,7 +549,7 @@ def build(
     by_model: Callable[..., Grade],
     unready: Callable[[TrialView], NotEvaluated | None] = judged.unready_reason,
 ) -> Criterion:
-    """The criterion, graded by the judge model with `judge: llm`, else by the"""
+    """The criterion, graded by the judge model with `judge: llm`, else by the service."""
     rule = by_model if options.judge is Source.LLM else by_service
     return judged.with_judge(options, use, services, rule, unready=unready)
 

@@ -10,6 +10,7 @@ import pytest
 
 from evalgate.discovery.walk import Tree
 from evalgate.model import Attachment, Case, Text, ToolCall, ToolResponse
+from evalgate.system import patterns
 from evalgate.wings.ces import cases, outcomes, read
 
 DATA = Path(__file__).parents[3] / "data" / "ces"
@@ -289,6 +290,18 @@ CRITERIA = [
 def test_a_judge_decides_only_what_nobody_else_can(raw: dict[str, Any], more: set[str]) -> None:
     (case,) = made(raw)
     assert case.criteria == {outcomes.PLATFORM, outcomes.EXPECTATIONS, *more}
+
+
+def test_which_criteria_score_is_known_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = {"$matchType": "regexp", "$originalValue": "^y"}
+    library = read.library(
+        {"evaluations/e/e.json": json.dumps(golden(says("x"), call("find", a=matcher)))}
+    )
+    # one that takes too long raises
+    monkeypatch.delattr(patterns, "search")
+    sets, _ = cases.eval_sets(library, {})
+    (case,) = sets["evaluations/e/e.json"].cases
+    assert case.criteria == {outcomes.PLATFORM, outcomes.EXPECTATIONS}
 
 
 def scenario(**more: Any) -> dict[str, Any]:

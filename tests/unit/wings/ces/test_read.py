@@ -200,6 +200,16 @@ def test_faults_are_told_with_place_and_cause(text: str, code: str, where: str, 
     assert len(errors) == is_error, errors
 
 
+@pytest.mark.parametrize("original", [5, None, ["P"]])
+def test_a_regular_expression_that_is_no_text_is_searched_as_one(original: object) -> None:
+    matcher = {"$matchType": "regexp", "$originalValue": original}
+    reading = read.parse(
+        changed(*CALL, "args", "title", value=matcher), file="evaluations/a/a.json"
+    )
+    assert not reading.problems
+    assert reading.resources
+
+
 def test_places_are_those_of_the_file() -> None:
     """In JSON and in YAML, in either spelling of the keys."""
     text = '{\n "display_name": "x",\n "golden": {\n  "turns": [\n   {"steps": [\n    {"user_input": {"txt": "a"}}]}]}}'

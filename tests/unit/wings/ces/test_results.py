@@ -17,12 +17,16 @@ from evalgate.model import (
     CallTime,
     FailureKind,
     GradedTrial,
+    NotEvaluated,
     Run,
     Timings,
     ToolCall,
+    Transcript,
     TrialKey,
 )
-from evalgate.wings.ces import results
+from evalgate.runner import session
+from evalgate.system import patterns
+from evalgate.wings.ces import criteria, results
 from evalgate.wings.ces.outcomes import Plan
 from evalgate.wings.ces.shapes import (
     ErrorType,
@@ -157,6 +161,40 @@ def test_a_failed_trial_has_no_status(kind: FailureKind, error: str) -> None:
         assert found["errorInfo"]["errorType"] == kind_of_error
     assert first.name.endswith("-head-1")
     assert lost.name.endswith("-head-2")
+
+
+def test_a_pattern_that_is_searched_too_long_leaves_no_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def search(*_: object) -> list[bool]:
+        raise patterns.SearchFailed("too long")
+
+    monkeypatch.setattr(patterns, "search", search)
+    matcher = {"$matchType": "regexp", "$originalValue": "(?:.?){90}!"}
+    call = {"expectation": {"toolCall": {"tool": f"{APP}/tools/find", "args": {"x": matcher}}}}
+    view = evidence(
+        {"golden": {"turns": [turn_of(call)]}}, did("Hi.", ToolCall(name="find", args={"x": "y"}))
+    )
+    key = TrialKey(suite="s", case_id="e")
+    grade = criteria.grade_expectations
+    unknown = session.grade_one("ces_expectations", grade, view)
+    assert isinstance(unknown, NotEvaluated)
+    case = dataclasses.replace(view.case, criteria=frozenset({"ces_expectations"}))
+    platform = results.result_of(Plan(evaluation=GOLDEN), BATCH, status=Outcome.PASS).json()
+    transcript = Transcript(invocations=view.actual, platform=platform)
+    run = Run(
+        suites=(suite_of(case),),
+        trials=(GradedTrial(key=key, grades={"ces_expectations": unknown}, failure=None),),
+        transcripts={key: transcript}.get,
+        started_at=BATCH.create_time,
+    )
+    ((_, result),) = (results.measure(run, "head", *parts) for parts in results.trials_of(run))
+    found = valid(result)
+    assert (found["executionState"], found.get("evaluationStatus")) == ("ERROR", None)
+    assert found["errorInfo"]["errorType"] == "METRIC_CALCULATION_FAILURE"
+    assert "too long" in found["errorInfo"]["errorMessage"]
+    (pair,) = results.pairs(run, "head")
+    assert pair.column == "undecided"
 
 
 CALLS = (
