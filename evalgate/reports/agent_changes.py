@@ -119,17 +119,12 @@ def sentence(changes: Sequence[AgentChange], mark: Callable[[str], str] = str) -
     packages = [change.sentence(mark) for change in package_changes]
     if len(packages) > PACKAGES:
         packages = [words.counted(len(packages), "package")]
-    files = (
-        []
-        if agent_texts
-        else [change.sentence(mark) for change in changes if change.kind == "file"]
-    )
+    files = [
+        change.sentence(mark) for change in changes if change.kind == "file" and not agent_texts
+    ]
     room = MOST_SHOWN - len(packages)
     if len(agent_texts) > room:
-        agent_texts = [
-            *agent_texts[: room - 1],
-            phrase("agent_changes_left", len(agent_texts) - room + 1),
-        ]
+        agent_texts[room - 1 :] = [phrase("agent_changes_left", len(agent_texts) - room + 1)]
     return words.listed([*agent_texts, *packages, *files], limit=MOST_SHOWN)
 
 
@@ -140,7 +135,8 @@ def pairs(head: Run, base: Run) -> Iterator[tuple[AgentDescription, AgentDescrip
     for base_key, head_key in dict.fromkeys(keys):
         if base_key in base.descriptions and head_key in head.descriptions:
             description = base.descriptions[base_key]
-            if base_key != head_key:  # each has read only its own files
+            # another agent has read only its own files; stored results stand for an absent one
+            if description != base.descriptions.get(head_key):
                 description = AgentDescription(
                     agents=description.agents, packages=description.packages
                 )

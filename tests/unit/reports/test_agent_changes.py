@@ -130,6 +130,22 @@ def test_files_of_another_agent_are_not_compared() -> None:
     assert agent_changes.changes_of(dataclasses.replace(report, run=run)) == ()
 
 
+def test_files_of_the_same_agent_are_compared_with_stored_results() -> None:
+    """A base that is not run has an absent agent, which stands for the stored one."""
+    report = with_agents(reruns(), made(files={"desk.py": "1"}), made(files={"desk.py": "2"}))
+    base = report.compared.base
+    assert base is not None
+    absent = AgentUse(driver=AgentUse.ABSENT)
+    suites = tuple(dataclasses.replace(suite, agent=absent) for suite in base.suites)
+    (description,) = base.descriptions.values()
+    stored = dataclasses.replace(
+        base, suites=suites, descriptions={**base.descriptions, absent.key: description}
+    )
+    comparison = dataclasses.replace(report.compared, base=stored)
+    changed = dataclasses.replace(report, comparison=comparison)
+    assert agent_changes.changes_of(changed) == agent_changes.changes_of(report) != ()
+
+
 def sentence(then: AgentDescription, now: AgentDescription) -> str:
     return agent_changes.sentence(agent_changes.changes_of(with_agents(reruns(), then, now)))
 
