@@ -90,7 +90,8 @@ class Format:
 
     def find(self, tree: SearchedTree, *, named_files: Iterable[str]) -> tuple[str, ...]:
         """The files of this format in a checkout that are not excluded, and those of `named_files`
-        in this format."""
+        in this format. Asked if the checkout has other JSON or YAML files, or the user names
+        files."""
         return ()
 
     def read(
