@@ -649,7 +649,6 @@ def _case_edits(base_suites: Iterable[Suite], suites: Iterable[Suite]) -> Iterat
             edit = partial(GateEdit, subject=case.case_id, suite=head_suite.key)
             if head_case is None:
                 yield edit(kind=EditKind.CASE_REMOVED)
-            if head_case is None or head_case == case:
                 continue
             changes = _changes_of(case, head_case, simulator=head_suite.simulator)
             if changes is not None:

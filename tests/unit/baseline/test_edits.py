@@ -166,6 +166,19 @@ def test_expectations_are_told_apart_from_rules(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("value", [True, 1.0])
+def test_what_python_calls_equal_is_an_edit_all_the_same(tmp_path: Path, value: object) -> None:
+    settings = choice(tmp_path / "root")
+    sides = []
+    for paid in (1, value):
+        side = suite(cases="a")
+        case = dataclasses.replace(side.eval_set.cases[0], expects_state={"paid": paid})
+        eval_set = dataclasses.replace(side.eval_set, cases=(case,))
+        sides.append(dataclasses.replace(side, eval_set=eval_set))
+    (edit,) = edits(settings, settings, sides[1:], before=sides[:1])
+    assert (edit.kind.value, edit.subject) == ("case_changed", "a")
+
+
 NO_AGENT = AgentUse(driver=AgentUse.ABSENT)
 
 
